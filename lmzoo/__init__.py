@@ -1,0 +1,86 @@
+"""lmzoo: interchangeable language models, counting and neural, behind one scoring interface.
+
+Importing it loads nothing heavy; every name below is fetched at its first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmzoo.conformance import CheckResult, check_language_model
+    from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus
+    from lmzoo.driver import train
+    from lmzoo.errors import LmzooError
+    from lmzoo.evaluation import evaluate, evaluate_blocks
+    from lmzoo.interface import LanguageModel, Trainer
+    from lmzoo.registry import ModelEntry, available_models
+    from lmzoo.sampling import rank, sample, top_k
+    from lmzoo.storage import load, save
+    from lmzoo.tally import Tally
+    from lmzoo.vocab import Vocab
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CheckResult": "conformance",
+    "Corpus": "corpus",
+    "Document": "corpus",
+    "LanguageModel": "interface",
+    "LmzooError": "errors",
+    "ModelEntry": "registry",
+    "Split": "corpus",
+    "Tally": "tally",
+    "Trainer": "interface",
+    "Vocab": "vocab",
+    "available_models": "registry",
+    "check_language_model": "conformance",
+    "corpus_from_texts": "corpus",
+    "evaluate": "evaluation",
+    "evaluate_blocks": "evaluation",
+    "load": "storage",
+    "load_corpus": "corpus",
+    "rank": "sampling",
+    "sample": "sampling",
+    "save": "storage",
+    "top_k": "sampling",
+    "train": "driver",
+}
+
+__all__ = [
+    "CheckResult",
+    "Corpus",
+    "Document",
+    "LanguageModel",
+    "LmzooError",
+    "ModelEntry",
+    "Split",
+    "Tally",
+    "Trainer",
+    "Vocab",
+    "available_models",
+    "check_language_model",
+    "corpus_from_texts",
+    "evaluate",
+    "evaluate_blocks",
+    "load",
+    "load_corpus",
+    "rank",
+    "sample",
+    "save",
+    "top_k",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'lmzoo' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"lmzoo.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

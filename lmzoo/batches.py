@@ -1,0 +1,155 @@
+"""The textbook's batches: sequential partition and random sampling, with a random offset each epoch.
+
+Inputs are the tokens before the targets; the input of a document's first token is `<s>`.  State never crosses a document:
+a document long enough is partitioned alone, shorter ones are laid side by side, one a column, and padded at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.corpus import Split
+from lmzoo.errors import InputError
+from lmzoo.vocab import Ids
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """`num_steps` (T) tokens of each of `batch_size` (B) columns.
+
+    `mask_TxB` is False on padding (None: there is none).  `is_fresh`: state starts anew here; otherwise each column
+    goes on where the batch before left it.
+    """
+
+    inputs_TxB: Ids
+    targets_TxB: Ids
+    mask_TxB: npt.NDArray[np.bool_] | None
+    is_fresh: bool
+
+    @property
+    def n_tokens(self) -> int:
+        return self.targets_TxB.size if self.mask_TxB is None else int(self.mask_TxB.sum())
+
+
+def sequential_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
+    """One epoch of sequential partition: column b of a batch goes on where column b of the batch before ended.
+
+    Each long document starts at a random offset in [0, num_steps) and loses the tail that fills no column.
+    """
+    _check_sizes(batch_size, num_steps)
+    for unit in _units(split, batch_size, num_steps, rng):
+        if len(unit) == 1 and _is_long(split, int(unit[0]), batch_size):
+            yield from _partition(split, int(unit[0]), batch_size, num_steps, rng)
+        else:
+            yield from _side_by_side(split, unit, num_steps)
+
+
+def random_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
+    """One epoch of random sampling: subsequences of num_steps tokens in random order, each with a fresh state.
+
+    Every document is cut from a random offset in [0, num_steps) on; its beginning and its tail make shorter ones.
+    """
+    _check_sizes(batch_size, num_steps)
+    pieces = np.array([p for d in range(len(split)) for p in _pieces(split, d, num_steps, rng)], np.int64)
+    # pieces of like length share a batch, so that little is padded; the order of batches is random
+    pieces = rng.permutation(pieces)
+    pieces = pieces[np.argsort(pieces[:, 1] - pieces[:, 0], kind="stable")]
+    groups = np.array_split(pieces, range(batch_size, len(pieces), batch_size))
+    for g in rng.permutation(len(groups)):
+        yield _padded(split, groups[g], is_fresh=True)
+
+
+def one_hot(ids: npt.NDArray[np.integer], n_symbols: int) -> npt.NDArray[np.float32]:
+    """Ids of any shape as rows of the identity: float32 of shape (*ids.shape, n_symbols)."""
+    return np.eye(n_symbols, dtype=np.float32)[ids]
+
+
+def inputs_of(split: Split) -> Ids:
+    """The token before each token of a split, `<s>` where a document starts; int32 of shape (N,)."""
+    inputs_N = np.empty_like(split.ids_N)
+    inputs_N[1:] = split.ids_N[:-1]
+    inputs_N[split.starts_D1[:-1][split.lengths_D > 0]] = split.vocab.bos_id
+    return inputs_N
+
+
+def _check_sizes(batch_size: int, num_steps: int) -> None:
+    for name, value in (("batch_size", batch_size), ("num_steps", num_steps)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, got {value}")
+
+
+def _is_long(split: Split, d: int, batch_size: int) -> bool:
+    # a column of at least 2 tokens, or a document that has no fellow to lie beside
+    return int(split.lengths_D[d]) >= 2 * batch_size
+
+
+def _units(split: Split, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
+    """Documents that are batched together, in random order: long ones alone, short ones by like length."""
+    lengths_D = split.lengths_D
+    is_long_D = lengths_D >= batch_size * num_steps
+    if len(split) == 1:
+        is_long_D = lengths_D >= 2 * batch_size
+    short = rng.permutation(np.flatnonzero(~is_long_D & (lengths_D > 0)))
+    short = short[np.argsort(lengths_D[short], kind="stable")]
+    units = [np.array([d]) for d in np.flatnonzero(is_long_D)]
+    if len(short):
+        units += np.array_split(short, range(batch_size, len(short), batch_size))
+    return (units[u] for u in rng.permutation(len(units)))
+
+
+def _partition(split: Split, d: int, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
+    ids_L = split[d].ids_L
+    n_spare = max(len(ids_L) - batch_size * min(num_steps, len(ids_L) // batch_size), 0)
+    offset = int(rng.integers(min(num_steps, n_spare + 1)))
+    n_rows = (len(ids_L) - offset) // batch_size
+    num_steps = min(num_steps, n_rows)
+    inputs_L = np.concatenate(([split.vocab.bos_id], ids_L[:-1])).astype(np.int32)
+    span = slice(offset, offset + n_rows * batch_size)
+    inputs_MxB = inputs_L[span].reshape(batch_size, n_rows).T
+    targets_MxB = ids_L[span].reshape(batch_size, n_rows).T
+    for start in range(0, n_rows - num_steps + 1, num_steps):
+        rows = slice(start, start + num_steps)
+        yield Batch(
+            inputs_TxB=np.ascontiguousarray(inputs_MxB[rows]),
+            targets_TxB=np.ascontiguousarray(targets_MxB[rows]),
+            mask_TxB=None,
+            is_fresh=start == 0,
+        )
+
+
+def _side_by_side(split: Split, documents: npt.NDArray[np.int64], num_steps: int) -> Iterator[Batch]:
+    """Whole documents, one a column, the longest cut into chunks that carry the state on."""
+    starts, ends = split.starts_D1[documents], split.starts_D1[documents + 1]
+    longest = int((ends - starts).max())
+    for offset in range(0, longest, num_steps):
+        spans = np.stack([np.minimum(starts + offset, ends), np.minimum(starts + offset + num_steps, ends)], axis=1)
+        yield _padded(split, spans, is_fresh=offset == 0)
+
+
+def _pieces(split: Split, d: int, num_steps: int, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    start, end = int(split.starts_D1[d]), int(split.starts_D1[d + 1])
+    offset = int(rng.integers(num_steps)) if end - start > num_steps else 0
+    cuts = [start, *range(start + offset or start + num_steps, end, num_steps), end]
+    return ((a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a)
+
+
+def _padded(split: Split, spans_Bx2: npt.NDArray[np.int64], *, is_fresh: bool) -> Batch:
+    """Spans of token positions as the columns of one batch."""
+    lengths_B = spans_Bx2[:, 1] - spans_Bx2[:, 0]
+    steps_T = np.arange(int(lengths_B.max()))
+    mask_TxB = steps_T[:, None] < lengths_B[None, :]
+    positions_TxB = np.where(mask_TxB, spans_Bx2[:, 0][None, :] + steps_T[:, None], 0)
+    first_B = np.isin(spans_Bx2[:, 0], split.starts_D1)
+    inputs_TxB = split.ids_N[np.maximum(positions_TxB - 1, 0)]
+    inputs_TxB[0, first_B] = split.vocab.bos_id
+    targets_TxB = np.where(mask_TxB, split.ids_N[positions_TxB], 0).astype(np.int32)
+    return Batch(
+        inputs_TxB=np.where(mask_TxB, inputs_TxB, 0).astype(np.int32),
+        targets_TxB=targets_TxB,
+        mask_TxB=None if mask_TxB.all() else mask_TxB,
+        is_fresh=is_fresh,
+    )

@@ -1,0 +1,81 @@
+"""How long a model may train, and the one stopwatch that says how long it did."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from lmzoo.errors import InputError
+
+
+class Stopwatch:
+    """Seconds spent inside `running()`; paused everywhere else.  `clock` is injected in tests."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._before_s = 0.0
+        self._started: float | None = None
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the watch run for the length of a `with` block."""
+        if self._started is not None:
+            raise RuntimeError("the stopwatch is running already")
+        self._started = self._clock()
+        try:
+            yield
+        finally:
+            self._before_s += self._clock() - self._started
+            self._started = None
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds so far, the block that is running now included."""
+        now = 0.0 if self._started is None else self._clock() - self._started
+        return self._before_s + now
+
+
+@dataclass(kw_only=True)
+class Budget:
+    """Limits of one training, any of seconds, optimiser steps and epochs; whichever is reached first ends it.
+
+    A trainer tells `note()` where it stands and stops once `is_spent`; schedules follow `used`.
+    """
+
+    seconds: float | None = None
+    steps: int | None = None
+    epochs: float | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    steps_done: int = 0
+    epochs_done: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "steps", "epochs"):
+            value = getattr(self, name)
+            # written so that NaN is refused too
+            if value is not None and not value > 0:
+                raise InputError(f"{name} of a budget must be above 0, got {value}")
+
+    def note(self, *, steps_done: int, epochs_done: float) -> None:
+        """Record the optimiser steps and the epochs (fractions count) done so far."""
+        self.steps_done, self.epochs_done = steps_done, epochs_done
+
+    @property
+    def used(self) -> float:
+        """The share of the budget that is used up, 0 to 1; 0 for ever when there is no limit."""
+        shares = [
+            done / limit
+            for done, limit in (
+                (self.watch.elapsed_s, self.seconds),
+                (self.steps_done, self.steps),
+                (self.epochs_done, self.epochs),
+            )
+            if limit is not None
+        ]
+        return min(max(shares, default=0.0), 1.0)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.used >= 1.0

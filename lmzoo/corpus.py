@@ -1,0 +1,388 @@
+"""Corpora: loading, the 80/10/10 split, and the context policy (how a split is cut into documents).
+
+The context policy is decided here and nowhere else; models and `evaluate` only ever see documents.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
+from lmzoo.sources import SOURCES, named_source
+from lmzoo.text import NORMALIZERS, TOKENIZERS, Normalizer, read_text
+from lmzoo.vocab import Ids, Vocab, build_vocab
+
+Policy = Literal["file", "line", "paragraph", "running"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+
+# the parts of a text that is cut here: tenths, but never more than these many characters held out
+_VALID_START = (8, 2_000_000)
+_TEST_START = (9, 1_000_000)
+# white space is looked for this far beyond the mark
+_REACH = 100
+
+_LITERAL_MARKER = re.compile(r"(?:(?<=[ \t\n])|^)\\*(?:<unk>|<s>|</s>)(?=[ \t\n]|$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """One document: its text as read, its ids (with `</s>` where the policy has one), its size in the two units."""
+
+    text: str
+    ids_L: Ids
+    n_chars: int
+    n_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """One part of a corpus, encoded: documents laid end to end.
+
+    `ids_N` holds all documents; document d is `ids_N[starts_D1[d]:starts_D1[d + 1]]`.  `chars_D` and `bytes_D` are the
+    characters of the normalised text and the UTF-8 bytes of the text as read, each line with its LF.  `oov_M` are the
+    positions of out-of-vocabulary tokens, `spelling_nats_M` what their spelling costs.  `lossless`: the tokens give
+    back the normalised text but for white space at the ends of documents.
+    """
+
+    name: str
+    vocab: Vocab
+    documents: Policy
+    segments: tuple[str, ...] = field(repr=False)
+    ids_N: Ids = field(repr=False)
+    starts_D1: npt.NDArray[np.int64] = field(repr=False)
+    chars_D: npt.NDArray[np.int64] = field(repr=False)
+    bytes_D: npt.NDArray[np.int64] = field(repr=False)
+    oov_M: npt.NDArray[np.int64] = field(repr=False)
+    spelling_nats_M: npt.NDArray[np.float64] = field(repr=False)
+    lossless: bool
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.ids_N)
+
+    @property
+    def n_oov(self) -> int:
+        return len(self.oov_M)
+
+    def __len__(self) -> int:
+        return len(self.chars_D)
+
+    def __getitem__(self, d: int) -> Document:
+        if not -len(self) <= d < len(self):
+            raise IndexError(f"document {d} of {len(self)}")
+        d %= len(self)
+        text = "".join(s + "\n" for s in self.segments) if self.documents == "running" else self.segments[d]
+        ids_L = self.ids_N[self.starts_D1[d] : self.starts_D1[d + 1]]
+        return Document(text=text, ids_L=ids_L, n_chars=int(self.chars_D[d]), n_bytes=int(self.bytes_D[d]))
+
+    def __iter__(self) -> Iterator[Document]:
+        return (self[d] for d in range(len(self)))
+
+    @cached_property
+    def lengths_D(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.starts_D1)
+
+    def encoded_with(self, vocab: Vocab) -> Split:
+        """The same text under another vocabulary."""
+        return encode_split(self.name, self.segments, vocab, self.documents)
+
+    def head(self, n_tokens: int) -> Split:
+        """The first documents, as many whole ones as fit in `n_tokens`; if the first is longer, it alone, cut there."""
+        if self.n_tokens <= n_tokens:
+            return self
+        whole = int(np.searchsorted(self.starts_D1, n_tokens, side="right")) - 1
+        n_docs = max(whole, 1)
+        end = int(self.starts_D1[n_docs]) if whole else n_tokens
+        n_oov = int(np.searchsorted(self.oov_M, end))
+        return Split(
+            name=self.name,
+            vocab=self.vocab,
+            documents=self.documents,
+            segments=self.segments[:n_docs] if self.documents != "running" else self.segments,
+            ids_N=self.ids_N[:end],
+            starts_D1=np.minimum(self.starts_D1[: n_docs + 1], end),
+            chars_D=self.chars_D[:n_docs],
+            bytes_D=self.bytes_D[:n_docs],
+            oov_M=self.oov_M[:n_oov],
+            spelling_nats_M=self.spelling_nats_M[:n_oov],
+            # a cut document's characters are not counted, so nothing may be divided by them
+            lossless=self.lossless and bool(whole),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Corpus:
+    """Three splits under one vocabulary, and the facts that a record needs about them."""
+
+    name: str
+    train: Split
+    valid: Split
+    test: Split
+    vocab: Vocab
+    documents: Policy
+    sha256: str
+    n_blank: int
+    n_markers: int
+    test_overlap: float
+
+    @property
+    def tokenizer(self) -> str:
+        return self.vocab.tokenizer
+
+    @property
+    def normalize(self) -> str:
+        return self.vocab.normalizer
+
+
+def load_corpus(
+    name: str | Path | None = None,
+    *,
+    train: str | Path | None = None,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
+    tokens: str | None = None,
+    normalize: str | None = None,
+    documents: str | None = None,
+    min_freq: int = 1,
+) -> Corpus:
+    """A corpus by name or path (cut 80/10/10 unless its publishers cut it), or from given `train`, `valid`, `test` files.
+
+    Args:
+        name: a name in `sources.SOURCES` or the path of a UTF-8 text.
+        train, valid, test: paths; without `valid` the last tenth of the training text serves.
+        tokens: `char` or `word` (default: the corpus's own, else `char`).
+        normalize: `letters`, `lower` or `none` (default: the corpus's own, else `none`).
+        documents: the context policy, `file`, `line`, `paragraph` or `running` (default: `file` for `char`, else `line`).
+        min_freq: rarer training tokens become `<unk>`.
+
+    Raises:
+        UnknownCorpusError, MissingDataError, TooShortError, UndecodableTextError, InputError.
+    """
+    given: dict[str, str | Path] = {
+        part: path for part, path in (("train", train), ("valid", valid), ("test", test)) if path is not None
+    }
+    if (name is None) == (not given):
+        raise CorpusError("give either the name or path of one corpus, or train= and test= files")
+    if given and not {"train", "test"} <= set(given):
+        raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
+    own_unk = False
+    if given:
+        texts = {part: read_text(Path(path)) for part, path in given.items()}
+        label = Path(given["train"]).name
+    elif str(name) in SOURCES or not Path(str(name)).exists():
+        source = named_source(str(name))
+        label, own_unk = source.name, source.own_unk
+        tokens, normalize = tokens or source.tokens, normalize or source.normalize
+        texts = source.texts()
+    else:
+        texts, label = {"whole": read_text(Path(str(name)))}, Path(str(name)).name
+    return corpus_from_texts(
+        texts,
+        name=label,
+        tokens=tokens or "char",
+        normalize=normalize or "none",
+        documents=documents,
+        min_freq=min_freq,
+        own_unk=own_unk,
+    )
+
+
+def corpus_from_texts(
+    texts: Mapping[str, str],
+    *,
+    name: str = "text",
+    tokens: str = "char",
+    normalize: str = "none",
+    documents: str | None = None,
+    min_freq: int = 1,
+    own_unk: bool = False,
+) -> Corpus:
+    """A corpus from strings: `{"whole": …}`, or `{"train": …, "test": …}` with or without `"valid"`.
+
+    The vocabulary is built from the training part alone.
+    """
+    for value, table, kind in ((normalize, NORMALIZERS, "normaliser"), (tokens, TOKENIZERS, "tokenizer")):
+        if value not in table:
+            raise InputError(f"no {kind} {value!r}.{did_you_mean(value, table)} There are: {', '.join(sorted(table))}")
+    policy = _policy(documents, tokens)
+    normalizer = NORMALIZERS[normalize]
+    parts, n_blank = _cut_parts(texts, policy, normalizer)
+    vocab = build_vocab(
+        (normalizer.apply(s) for s in parts["train"]),
+        normalizer=normalize,
+        tokenizer=tokens,
+        has_eos=policy != "file",
+        own_unk=own_unk,
+        min_freq=min_freq,
+    )
+    splits = {part: encode_split(part, segments, vocab, policy) for part, segments in parts.items()}
+    for part, split in splits.items():
+        if not split.n_tokens:
+            raise TooShortError(f"the {part} part of {name} has 0 tokens, at least 1 is needed; give more text")
+    return Corpus(
+        name=name,
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
+        vocab=vocab,
+        documents=policy,
+        sha256=_content_sha256(parts),
+        n_blank=n_blank,
+        n_markers=_count_markers(parts, own_unk) if TOKENIZERS[tokens].by_words else 0,
+        test_overlap=_overlap(parts["train"], parts["test"]),
+    )
+
+
+def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
+    """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy."""
+    normalizer, tokenizer = NORMALIZERS[vocab.normalizer], TOKENIZERS[vocab.tokenizer]
+    has_eos = documents != "file" and vocab.eos_id is not None
+    end = np.array([vocab.eos_id] if has_eos else [], np.int32)
+    n_end_chars = int(documents != "file")
+    pieces: list[Ids] = []
+    oov: list[npt.NDArray[np.int64]] = []
+    spelling: list[float] = []
+    lengths, chars, sizes = ([0] * len(segments) for _ in range(3))
+    lossless, start = True, 0
+    for i, segment in enumerate(segments):
+        text = normalizer.apply(segment)
+        if tokenizer.by_words:
+            tokens: Sequence[str] = tokenizer.split(text)
+            ids, unknown = vocab.encode_tokens(tokens)
+            lossless = lossless and tokenizer.loses_nothing(text, tokens)
+        else:
+            tokens = text
+            ids, unknown = vocab.encode_normalized(text)
+        pieces += [ids, end]
+        if len(unknown):
+            oov.append(unknown.astype(np.int64) + start)
+            spelling += [_spelling_nats(vocab, tokens[int(u)]) for u in unknown]
+        lengths[i] = len(ids) + len(end)
+        chars[i] = len(text) + n_end_chars
+        sizes[i] = len(segment.encode()) + n_end_chars
+        start += lengths[i]
+    if documents == "running":
+        lengths, chars, sizes = [sum(lengths)], [sum(chars)], [sum(sizes)]
+    return Split(
+        name=name,
+        vocab=vocab,
+        documents=documents,
+        segments=tuple(segments),
+        ids_N=np.concatenate(pieces) if pieces else np.zeros(0, np.int32),
+        starts_D1=np.cumsum([0, *lengths], dtype=np.int64),
+        chars_D=np.array(chars, np.int64),
+        bytes_D=np.array(sizes, np.int64),
+        oov_M=np.concatenate(oov) if oov else np.zeros(0, np.int64),
+        spelling_nats_M=np.array(spelling, np.float64),
+        lossless=lossless,
+    )
+
+
+def _spelling_nats(vocab: Vocab, token: str) -> float:
+    return vocab.spelling.nats(token) if vocab.spelling is not None else float("inf")
+
+
+def _policy(documents: str | None, tokens: str) -> Policy:
+    if documents is None:
+        return "file" if not TOKENIZERS[tokens].by_words else "line"
+    for policy in POLICIES:
+        if policy == documents:
+            return policy
+    raise InputError(
+        f"no context policy {documents!r}.{did_you_mean(documents, POLICIES)} There are: {', '.join(POLICIES)}"
+    )
+
+
+def _cut_parts(texts: Mapping[str, str], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, list[str]], int]:
+    """Segments of the three parts, and how many blank lines were skipped."""
+    segments: dict[str, list[str]] = {}
+    n_blank = 0
+    for part, text in texts.items():
+        segments[part], skipped = cut_segments(text, policy, normalizer)
+        n_blank += skipped
+    if "whole" in segments:
+        train, valid, test = _split_at(segments["whole"], [_VALID_START, _TEST_START], normalizer, policy)
+        return {"train": train, "valid": valid, "test": test}, n_blank
+    if "valid" not in segments:
+        train, valid = _split_at(segments["train"], [_TEST_START], normalizer, policy)
+        return {"train": train, "valid": valid, "test": segments["test"]}, n_blank
+    return {part: segments[part] for part in ("train", "valid", "test")}, n_blank
+
+
+def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[list[str], int]:
+    """Raw segments of one text: itself, its lines, or its blank-line-separated blocks; and the blank lines skipped."""
+    if policy == "file":
+        return ([text] if text else []), 0
+    lines = text.removesuffix("\n").split("\n") if text else []
+    blank = [not normalizer.apply(line).strip(" \t") for line in lines]
+    if policy != "paragraph":
+        return [line for line, is_blank in zip(lines, blank, strict=True) if not is_blank], sum(blank)
+    blocks: list[list[str]] = [[]]
+    for line, is_blank in zip(lines, blank, strict=True):
+        if not is_blank:
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return ["\n".join(block) for block in blocks if block], sum(blank)
+
+
+def _split_at(
+    segments: list[str], marks: Sequence[tuple[int, int]], normalizer: Normalizer, policy: Policy
+) -> list[list[str]]:
+    """Cut segments at the marks, each (tenths from the start, most characters after it), by normalised characters."""
+    n_end_chars = int(policy != "file")
+    sizes = np.array([len(normalizer.apply(s)) + n_end_chars for s in segments], np.int64)
+    total = int(sizes.sum())
+    wanted = [max(-(-total * tenths // 10), total - most) for tenths, most in marks]
+    if len(segments) == 1:
+        return [[part] if part else [] for part in _cut_text(segments[0], wanted, normalizer)]
+    cumulative = np.cumsum(sizes)
+    ends = [int(np.searchsorted(cumulative, mark)) + 1 for mark in wanted]
+    bounds = [0, *(min(end, len(segments)) for end in ends), len(segments)]
+    return [segments[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
+def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[str]:
+    """Cut one raw text where its normalised form has the first white space at or after each mark."""
+    normalized = normalizer.apply(text)
+    cuts = [0]
+    for mark in marks:
+        reach = normalized[mark : mark + _REACH]
+        here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(normalized)))
+        if not normalizer.lossless:
+            # the shortest raw prefix whose normalised form is that long
+            here = bisect.bisect_left(range(len(text)), here, key=lambda r: len(normalizer.apply(text[:r])))
+        cuts.append(max(here, cuts[-1]))
+    cuts.append(len(text))
+    return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:
+    digest = hashlib.sha256()
+    for part, segments in parts.items():
+        digest.update(f"{part} {len(segments)}\n".encode())
+        for segment in segments:
+            digest.update(segment.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _count_markers(parts: Mapping[str, Sequence[str]], own_unk: bool) -> int:
+    found = (m[0] for segments in parts.values() for s in segments for m in _LITERAL_MARKER.finditer(s))
+    return sum(not (own_unk and marker == "<unk>") for marker in found)
+
+
+def _overlap(train: Sequence[str], test: Sequence[str]) -> float:
+    """The share of test lines that stand verbatim in the training text (0 to 1; blank lines do not count)."""
+    seen = {line.strip() for segment in train for line in segment.split("\n")}
+    lines = [line.strip() for segment in test for line in segment.split("\n") if line.strip()]
+    return sum(line in seen for line in lines) / len(lines) if lines else 0.0

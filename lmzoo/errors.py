@@ -1,0 +1,141 @@
+"""Every error that lmzoo raises on purpose.
+
+LmzooError
+├── InputError (ValueError)         what the caller gave cannot be used
+│   ├── TextError                   a text cannot be read as it stands
+│   │   └── UndecodableTextError    bytes that are not UTF-8, with file and offset
+│   ├── CorpusError                 a corpus cannot be built
+│   │   ├── UnknownCorpusError
+│   │   ├── MissingDataError        a file is not here and cannot be fetched
+│   │   └── TooShortError           fewer tokens than the parts need
+│   ├── SpecError                   a model spec cannot be understood
+│   │   ├── UnknownModelError
+│   │   ├── UnknownOptionError
+│   │   └── OptionValueError
+│   ├── TokenError                  ids of the wrong type, shape or range
+│   ├── VocabularyMismatchError     model and text do not share their vocabulary
+│   └── TallyMismatchError          tallies of unlike things were added
+├── UnavailableError                this machine lacks a library or a device
+│   ├── MissingLibraryError
+│   └── MissingDeviceError
+├── StorageError                    a model file cannot be read or written
+│   ├── ForeignFileError            not a model file
+│   ├── NewerFileError              written by a newer version
+│   └── CorruptFileError            cut short or altered
+├── DivergedError                   training met a value that is not finite
+└── NotNormalizedError              a perplexity was asked of scores that are no distribution
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LmzooError(Exception):
+    """Anything that lmzoo raises on purpose."""
+
+
+class InputError(LmzooError, ValueError):
+    """What the caller gave cannot be used."""
+
+
+class TextError(InputError):
+    """A text cannot be read as it stands."""
+
+
+class UndecodableTextError(TextError):
+    """Bytes that are not UTF-8; the message holds the file and the 0-based byte offset."""
+
+
+class CorpusError(InputError):
+    """A corpus cannot be built."""
+
+
+class UnknownCorpusError(CorpusError):
+    """No corpus has this name and no file this path."""
+
+
+class MissingDataError(CorpusError):
+    """A known corpus whose files are not here and cannot be fetched."""
+
+
+class TooShortError(CorpusError):
+    """Fewer tokens than the parts need."""
+
+
+class SpecError(InputError):
+    """A model spec cannot be understood."""
+
+
+class UnknownModelError(SpecError):
+    """No model has this name."""
+
+
+class UnknownOptionError(SpecError):
+    """A model has no option of this name."""
+
+
+class OptionValueError(SpecError):
+    """An option was given a value of the wrong type or out of range."""
+
+
+class TokenError(InputError):
+    """Token ids of the wrong type, shape or range."""
+
+
+class VocabularyMismatchError(InputError):
+    """Model and text do not share their vocabulary."""
+
+
+class TallyMismatchError(InputError):
+    """Tallies of unlike things were added."""
+
+
+class UnavailableError(LmzooError):
+    """This machine lacks a library or a device."""
+
+
+class MissingLibraryError(UnavailableError, ImportError):
+    """An optional library is not installed; the message holds the command that installs it."""
+
+
+class MissingDeviceError(UnavailableError):
+    """The device asked for is not there."""
+
+
+class StorageError(LmzooError):
+    """A model file cannot be read or written."""
+
+
+class ForeignFileError(StorageError):
+    """The file is not a model file of lmzoo."""
+
+
+class NewerFileError(StorageError):
+    """The file was written in a format that this version does not know yet."""
+
+
+class CorruptFileError(StorageError):
+    """The file was cut short or altered."""
+
+
+class DivergedError(LmzooError):
+    """Training met a loss or a gradient that is not finite.
+
+    ``step`` is the 1-based optimiser step at which it happened.
+    """
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"training diverged at step {step}: loss or gradient is not finite")
+        self.step = step
+
+
+class NotNormalizedError(LmzooError):
+    """A perplexity was asked of scores that do not form a distribution."""
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """' Did you mean 'x'?' for the closest of the choices, or '' when none is close."""
+    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,162 @@
+"""Scoring a split with a model: every token exactly once, whatever the batch size and the chunk length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.corpus import Split
+from lmzoo.errors import InputError, VocabularyMismatchError
+from lmzoo.interface import LanguageModel, all_logprobs
+from lmzoo.tally import Tally
+from lmzoo.text import NORMALIZERS
+
+Nats = npt.NDArray[np.float64]
+
+DEFAULT_BATCH_SIZE = 256
+DEFAULT_CHUNK_LENGTH = 512
+# cells of logprobs (B x L x V) held at once when whole distributions are asked for
+_MAX_CELLS = 4_000_000
+# intervals rest on at least this many blocks; fewer documents are cut into so many pieces
+_MIN_BLOCKS = 50
+_PIECES = 100
+
+
+def evaluate(
+    model: LanguageModel[Any],
+    split: Split,
+    *,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    chunk_length: int = DEFAULT_CHUNK_LENGTH,
+) -> Tally:
+    """Score every token of a split once, each document from `initial_state(bos=True)`.
+
+    `batch_size` and `chunk_length` change speed and memory, never the result.
+    Raises `VocabularyMismatchError` when model and split do not share their vocabulary.
+    """
+    nats_N = token_nats(model, split, batch_size=batch_size, chunk_length=chunk_length)
+    return tally_of(model, split, nats_N)
+
+
+def evaluate_blocks(model: LanguageModel[Any], split: Split) -> list[Tally]:
+    """The same as one Tally per block: the documents, or pieces of them where there are fewer than 50."""
+    nats_N = token_nats(model, split)
+    return [_tally_between(model, split, nats_N, start, end) for start, end in block_bounds(split)]
+
+
+def block_bounds(split: Split) -> list[tuple[int, int]]:
+    """Token positions (start, end) of the blocks of a split; the same for every model."""
+    bounds = split.starts_D1.tolist()
+    if len(split) >= _MIN_BLOCKS:
+        return [(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+    length = max(-(-split.n_tokens // _PIECES), 1)
+    cuts = sorted(
+        {*bounds, *(a + i for a, b in zip(bounds, bounds[1:], strict=False) for i in range(0, b - a, length))}
+    )
+    return list(zip(cuts, cuts[1:], strict=False))
+
+
+def token_nats(
+    model: LanguageModel[Any],
+    split: Split,
+    *,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    chunk_length: int = DEFAULT_CHUNK_LENGTH,
+) -> Nats:
+    """-ln p of every token of a split given the document so far, float64 of shape (N,), in the split's order."""
+    _check_same_vocabulary(model, split)
+    for name, value in (("batch_size", batch_size), ("chunk_length", chunk_length)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, got {value}")
+    nats_N = np.empty(split.n_tokens, np.float64)
+    for positions_BxL, mask_BxL, state in _chunks(model, split, batch_size, chunk_length):
+        tokens_BxL = np.where(mask_BxL, split.ids_N[positions_BxL], 0)
+        logprobs_BxL, state.value = model.logprobs(tokens_BxL, state.value)
+        nats_N[positions_BxL[mask_BxL]] = -np.asarray(logprobs_BxL, np.float64)[mask_BxL]
+    return nats_N
+
+
+def top1_accuracy(model: LanguageModel[Any], split: Split, *, max_tokens: int = 10_000) -> float:
+    """How often the most probable next token is the right one (0 to 1), over the first `max_tokens` tokens."""
+    _check_same_vocabulary(model, split)
+    split = split.head(max_tokens)
+    chunk_length = 64
+    batch_size = max(_MAX_CELLS // (chunk_length * len(model.vocab)), 1)
+    n_right = 0
+    for positions_BxL, mask_BxL, state in _chunks(model, split, batch_size, chunk_length):
+        tokens_BxL = np.where(mask_BxL, split.ids_N[positions_BxL], 0)
+        best_BxL = all_logprobs(model, tokens_BxL, state.value).argmax(axis=-1)
+        n_right += int(((best_BxL == tokens_BxL) & mask_BxL).sum())
+        _, state.value = model.logprobs(tokens_BxL, state.value)
+    return n_right / split.n_tokens
+
+
+def tally_of(model: LanguageModel[Any], split: Split, nats_N: Nats) -> Tally:
+    """The Tally of a whole split from its tokens' nats."""
+    return _tally_between(model, split, nats_N, 0, split.n_tokens)
+
+
+class _Carried:
+    """The state that goes from one chunk of a batch of documents to the next."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _chunks(
+    model: LanguageModel[Any], split: Split, batch_size: int, chunk_length: int
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], _Carried]]:
+    """Documents of like length side by side, padded right (causality makes that exact), in chunks.
+
+    Yields token positions (B, L) in the split, which of them are real, and the carried state that the caller replaces.
+    """
+    order = np.argsort(-split.lengths_D, kind="stable")
+    if model.is_adaptive:
+        order, batch_size = np.arange(len(split)), 1
+    for first in range(0, len(order), batch_size):
+        documents = order[first : first + batch_size]
+        starts_B, lengths_B = split.starts_D1[documents], split.lengths_D[documents]
+        state = _Carried(model.initial_state(len(documents), bos=True))
+        for offset in range(0, int(lengths_B.max(initial=0)), chunk_length):
+            steps_L = np.arange(offset, min(offset + chunk_length, int(lengths_B.max())))
+            mask_BxL = steps_L[None, :] < lengths_B[:, None]
+            positions_BxL = np.where(mask_BxL, starts_B[:, None] + steps_L[None, :], 0)
+            yield positions_BxL, mask_BxL, state
+
+
+def _check_same_vocabulary(model: LanguageModel[Any], split: Split) -> None:
+    if model.vocab.fingerprint != split.vocab.fingerprint:
+        raise VocabularyMismatchError(
+            f"the model's vocabulary is {model.vocab.fingerprint} ({len(model.vocab)} symbols), the text was encoded with "
+            f"{split.vocab.fingerprint} ({len(split.vocab)}); encode it with split.encoded_with(model.vocab)"
+        )
+
+
+def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start: int, end: int) -> Tally:
+    """The Tally of tokens start..end-1; characters and bytes are known only where whole documents are covered."""
+    first, last = np.searchsorted(split.starts_D1, [start, end])
+    is_whole = bool(split.starts_D1[first] == start and split.starts_D1[last] == end)
+    oov = slice(*np.searchsorted(split.oov_M, [start, end]).tolist())
+    nats = nats_N[start:end]
+    is_oov = np.zeros(end - start, np.bool_)
+    is_oov[split.oov_M[oov] - start] = True
+    is_zero = np.isposinf(nats)
+    return Tally(
+        nll_nats=float(nats.sum()),
+        n_tokens=end - start,
+        n_chars=int(split.chars_D[first:last].sum()) if is_whole else 0,
+        n_bytes=int(split.bytes_D[first:last].sum()) if is_whole else 0,
+        n_oov=int(is_oov.sum()),
+        oov_nll_nats=float(nats[is_oov].sum()),
+        n_zero=int(is_zero.sum()),
+        n_oov_zero=int((is_zero & is_oov).sum()),
+        finite_nll_nats=float(nats[~is_oov & ~is_zero].sum()),
+        spelling_nats=float(split.spelling_nats_M[oov].sum()),
+        unit=split.vocab.fingerprint,
+        chars_known=is_whole and split.lossless,
+        bytes_known=is_whole and split.lossless and NORMALIZERS[split.vocab.normalizer].lossless,
+        is_normalized=model.is_normalized,
+    )

@@ -1,0 +1,123 @@
+"""What a language model is and what a trainer is; the only things that models and tools share.
+
+Shapes: B rows of a batch, L tokens, V symbols of the vocabulary (`<s>` among them).  numpy in, numpy out, natural logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.budget import Budget
+from lmzoo.corpus import Split
+from lmzoo.vocab import Vocab
+
+State = TypeVar("State")
+Tokens = npt.NDArray[np.integer[Any]]
+LogProbs = npt.NDArray[np.floating[Any]]
+Orders = npt.NDArray[np.integer[Any]]
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class LanguageModel(Protocol[State]):
+    """A distribution over the next token given the tokens before it.
+
+    Attributes:
+        vocab: the symbols it predicts.
+        context_size: how many tokens back it looks; None: all of them (recurrent).
+        is_normalized: its scores sum to 1; where not, a perplexity is refused.
+        is_adaptive: it learns from the text it scores; its rows are starred.
+
+    `State` is an opaque value: never changed, forked for free by keeping it.
+    """
+
+    vocab: Vocab
+    context_size: int | None
+    is_normalized: bool
+    is_adaptive: bool
+
+    def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> State:
+        """The state before the first token of a document (`bos`), or in the null context."""
+        ...
+
+    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
+        """ln p(token | history) of each given token, shape (B, L), and the state after the last one.
+
+        Raises `TokenError` for ids of the wrong type, shape or range.
+        """
+        ...
+
+    def next_logprobs(self, state: State) -> LogProbs:
+        """ln p(. | history), shape (B, V); -inf for `<s>`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a training stands: tokens consumed and optimiser steps done so far, the latest loss in nats per token."""
+
+    tokens: int
+    steps: int = 0
+    loss_nats: float | None = None
+
+
+class Trainer(Protocol):
+    """What is trained here; a model read from a file has none."""
+
+    @property
+    def model(self) -> LanguageModel[Any]:
+        """The model, fit to be scored whenever `steps` has yielded."""
+        ...
+
+    def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
+        """Learn.  A gradient trainer yields after every step or at least every 0.1 s, a counting trainer once, at its end.
+
+        At each yield the device is idle.  `valid` serves to stop, to choose options and to fit a few weights of smoothing;
+        no count and no gradient comes from it.  Raises `DivergedError` at the first loss that is not finite.
+        """
+        ...
+
+
+@runtime_checkable
+class Storable(Protocol):
+    """A model that `storage.save` can write: a kind known to the registry, JSON values and arrays.
+
+    Its class has `from_parts(vocab, options, arrays)`, the inverse of `to_parts`.
+    """
+
+    kind: str
+    vocab: Vocab
+
+    def to_parts(self) -> tuple[dict[str, Any], Arrays]: ...
+
+
+def all_logprobs(model: LanguageModel[State], tokens_BxL: Tokens, state: State) -> LogProbs:
+    """ln p(. | history) before each given token, shape (B, L, V): the model's own method, or one token at a time."""
+    own = getattr(model, "all_logprobs", None)
+    if own is not None:
+        return own(tokens_BxL, state)  # type: ignore[no-any-return]
+    rows = []
+    for t in range(tokens_BxL.shape[1]):
+        rows.append(model.next_logprobs(state))
+        _, state = model.logprobs(tokens_BxL[:, t : t + 1], state)
+    return np.stack(rows, axis=1) if rows else np.zeros((*tokens_BxL.shape, len(model.vocab)))
+
+
+def matched_orders(model: LanguageModel[State], tokens_BxL: Tokens, state: State) -> Orders | None:
+    """The order of the n-gram that matched each token, shape (B, L); None for models that have no such thing."""
+    own = getattr(model, "matched_orders", None)
+    return None if own is None else own(tokens_BxL, state)
+
+
+def select(model: LanguageModel[State], state: State, rows: npt.ArrayLike) -> State:
+    """The state of some rows of a batch: the model's own method, or numpy indexing where the state is an array."""
+    own = getattr(model, "select", None)
+    if own is not None:
+        return own(state, rows)  # type: ignore[no-any-return]
+    if isinstance(state, np.ndarray):
+        return state[np.asarray(rows)]  # type: ignore[no-any-return]
+    raise TypeError(f"{type(model).__name__} has no select() and its state is no array")

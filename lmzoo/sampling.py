@@ -1,0 +1,103 @@
+"""Generating and ranking text: written once, for every model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.errors import InputError
+from lmzoo.interface import LanguageModel
+
+
+class Ranked(NamedTuple):
+    """A text and ln p of it: the sum over its tokens, `</s>` included where the vocabulary has one."""
+
+    text: str
+    logprob: float
+
+
+class NextToken(NamedTuple):
+    """A symbol and ln p of it coming next."""
+
+    token: str
+    logprob: float
+
+
+def sample(
+    model: LanguageModel[Any],
+    prompt: str = "",
+    length: int = 50,
+    *,
+    seed: int = 0,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+) -> str:
+    """The prompt and up to `length` sampled tokens after it; the prompt warms the state, as in the textbook.
+
+    Temperature 0 takes the most probable token each time.  Stops at `</s>`; `<unk>` is never drawn while anything else
+    has probability.  Only its own generator is used: the same seed gives the same text.
+    """
+    if length < 0:
+        raise InputError(f"length must be at least 0, got {length}")
+    if not temperature >= 0:
+        raise InputError(f"temperature must be at least 0, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise InputError(f"top_k must be at least 1, got {top_k}")
+    rng = np.random.default_rng(seed)
+    prompt_ids = model.vocab.encode(prompt)
+    state = _state_after(model, prompt_ids)
+    ids = prompt_ids.tolist()
+    for _ in range(length):
+        p_V = _probabilities(model.next_logprobs(state)[0], model.vocab.unk_id, temperature, top_k)
+        drawn = int(rng.choice(len(p_V), p=p_V))
+        if drawn == model.vocab.eos_id:
+            break
+        ids.append(drawn)
+        _, state = model.logprobs(np.array([[drawn]], np.int32), state)
+    return model.vocab.decode(ids)
+
+
+def rank(model: LanguageModel[Any], texts: Iterable[str]) -> list[Ranked]:
+    """The texts with their log-probabilities, the most probable first; each is scored as a document of its own."""
+    eos_id = model.vocab.eos_id
+    ranked = []
+    for text in texts:
+        ids = model.vocab.encode(text).tolist() + ([] if eos_id is None else [eos_id])
+        logprobs_1xL, _ = model.logprobs(np.array([ids], np.int32).reshape(1, -1), model.initial_state())
+        ranked.append(Ranked(text, float(np.asarray(logprobs_1xL, np.float64).sum())))
+    return sorted(ranked, key=lambda r: -r.logprob)
+
+
+def top_k(model: LanguageModel[Any], context: str = "", k: int = 10) -> list[NextToken]:
+    """The k most probable symbols after a context, the most probable first."""
+    if k < 1:
+        raise InputError(f"k must be at least 1, got {k}")
+    logprobs_V = model.next_logprobs(_state_after(model, model.vocab.encode(context)))[0]
+    best = np.argsort(-logprobs_V, kind="stable")[: min(k, model.vocab.n_predictable)]
+    return [NextToken(model.vocab.tokens[i], float(logprobs_V[i])) for i in best]
+
+
+def _state_after(model: LanguageModel[Any], ids: npt.NDArray[np.int32]) -> Any:
+    state = model.initial_state()
+    if len(ids):
+        _, state = model.logprobs(ids[None, :], state)
+    return state
+
+
+def _probabilities(
+    logprobs_V: npt.NDArray[np.floating[Any]], unk_id: int, temperature: float, k: int | None
+) -> npt.NDArray[np.float64]:
+    """The distribution that is drawn from: without `<unk>`, sharpened, cut to the k best."""
+    logits_V = np.array(logprobs_V, np.float64)
+    others = np.delete(logits_V, unk_id)
+    if np.isfinite(others).any():
+        logits_V[unk_id] = -np.inf
+    if temperature == 0:
+        return np.eye(len(logits_V))[int(logits_V.argmax())]
+    if k is not None and k < len(logits_V):
+        logits_V[np.argsort(-logits_V, kind="stable")[k:]] = -np.inf
+    p_V = np.exp((logits_V - logits_V.max()) / temperature)
+    return np.asarray(p_V / p_V.sum(), np.float64)

@@ -1,0 +1,127 @@
+"""Model specs: `name`, or `name:key=value,key=value`, or `name:value,key=value`; and configs filled from their options."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from lmzoo.errors import OptionValueError, SpecError, UnknownOptionError, did_you_mean
+
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A parsed spec.  `text` is as typed; `value` the bare first item (`kenlm:<path>`), if any."""
+
+    text: str
+    name: str
+    value: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_spec(text: str) -> Spec:
+    """Parse one spec.  Raises `SpecError` that quotes the item at fault."""
+    name, colon, rest = text.strip().partition(":")
+    if not name:
+        raise SpecError(f"a model spec starts with a name, got {text!r}")
+    items = _split_outside_parentheses(rest) if rest else []
+    if colon and not rest:
+        raise SpecError(f"nothing follows the colon of {text!r}; write {name!r} or {name}:key=value")
+    value = None
+    options: dict[str, str] = {}
+    for position, item in enumerate(items):
+        key, equals, setting = item.partition("=")
+        # 'a+b(c=1)' is a bare value: its '=' stands inside parentheses
+        if not equals or "(" in key:
+            if position or not item:
+                raise SpecError(f"{item!r} in {text!r} is not key=value")
+            value = item
+        elif key in options:
+            raise SpecError(f"{key!r} is given twice in {text!r}")
+        else:
+            options[key.strip()] = setting.strip()
+    return Spec(text=text.strip(), name=name, value=value, options=options)
+
+
+def parse_specs(text: str) -> list[Spec]:
+    """Parse a comma-separated list; an item whose text before `=` has no colon continues the spec before it."""
+    specs: list[str] = []
+    for item in _split_outside_parentheses(text):
+        before, equals, _ = item.partition("=")
+        if equals and ":" not in before and specs and "(" not in before:
+            specs[-1] += ("," if ":" in specs[-1] else ":") + item.strip()
+        elif item.strip():
+            specs.append(item.strip())
+        else:
+            raise SpecError(f"an empty item in {text!r}; write names separated by single commas")
+    return [parse_spec(s) for s in specs]
+
+
+def configure(cls: type[Config], options: Mapping[str, Any], owner: str) -> Config:
+    """A frozen config dataclass from text options, each converted to its field's type.
+
+    Raises `UnknownOptionError` naming the close match, `OptionValueError` with the value and what is wanted.
+    """
+    hints = typing.get_type_hints(cls)
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    values = {}
+    for key, text in options.items():
+        if key not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise UnknownOptionError(f"{owner} has no option {key!r}.{did_you_mean(key, names)} Options: {known}")
+        values[key] = _convert(hints[key], text, f"{key} of {owner}")
+    try:
+        return cls(**values)
+    except OptionValueError as error:
+        raise OptionValueError(f"{owner}: {error}") from error
+
+
+def _convert(hint: Any, text: Any, what: str) -> Any:
+    if not isinstance(text, str):
+        return text
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        if text.lower() == "none":
+            return None
+        hint = next(h for h in typing.get_args(hint) if h is not type(None))
+    if typing.get_origin(hint) is typing.Literal:
+        choices = typing.get_args(hint)
+        if text not in choices:
+            raise OptionValueError(
+                f"{what} is one of {', '.join(map(str, choices))}, got {text!r}.{did_you_mean(text, map(str, choices))}"
+            )
+        return text
+    if hint is bool:
+        return _convert_bool(text, what)
+    try:
+        return hint(text)
+    except ValueError as error:
+        raise OptionValueError(f"{what} is of type {hint.__name__}, got {text!r}") from error
+
+
+def _convert_bool(text: str, what: str) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if text.lower() not in words:
+        raise OptionValueError(f"{what} is true or false, got {text!r}")
+    return words[text.lower()]
+
+
+def _split_outside_parentheses(text: str) -> Sequence[str]:
+    items, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth < 0:
+            raise SpecError(f"a ')' without its '(' in {text!r}")
+        if c == "," and depth == 0:
+            items.append(text[start:i])
+            start = i + 1
+    if depth:
+        raise SpecError(f"a '(' without its ')' in {text!r}")
+    return [*items, text[start:]]

@@ -1,0 +1,137 @@
+"""Model files: a JSON header and arrays.  No pickle; nothing in a file is executed.
+
+Layout: 8 bytes of magic, the header's length (uint64, little-endian), the header (UTF-8 JSON), and each array at a
+multiple of 64 bytes.  The header names format, kind, vocabulary, options, where each array lies, and the sha256 of
+everything after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lmzoo.errors import CorruptFileError, ForeignFileError, NewerFileError, StorageError
+from lmzoo.interface import Arrays, LanguageModel, Storable
+from lmzoo.registry import STORED_KINDS, stored_class
+from lmzoo.vocab import Vocab
+
+FORMAT = 1
+_MAGIC = b"\x89lmzoo\r\n"
+_ALIGNMENT = 64
+_DTYPES = ("|u1", "|i1", "|b1", "<u2", "<i2", "<u4", "<i4", "<i8", "<f2", "<f4", "<f8")
+
+
+def save(model: LanguageModel[Any], path: str | Path) -> Path:
+    """Write a model; the file appears whole or not at all.  Raises `StorageError`."""
+    path = Path(path)
+    data = to_bytes(model)
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def load(path: str | Path) -> LanguageModel[Any]:
+    """Read a model.  Raises `ForeignFileError`, `NewerFileError`, `CorruptFileError` or `StorageError`."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    return from_bytes(data, str(path))
+
+
+def to_bytes(model: LanguageModel[Any]) -> bytes:
+    """A model as the bytes of its file."""
+    if not isinstance(model, Storable) or model.kind not in STORED_KINDS:
+        raise StorageError(f"{type(model).__name__} cannot be saved: it is no kind of model that a file can name")
+    options, arrays = model.to_parts()
+    payload = bytearray()
+    table = []
+    for name, array in arrays.items():
+        payload += bytes(-len(payload) % _ALIGNMENT)
+        plain = np.ascontiguousarray(array).astype(np.asarray(array).dtype.newbyteorder("<"), copy=False)
+        if plain.dtype.str not in _DTYPES:
+            raise StorageError(f"array {name} of {model.kind} has type {plain.dtype.str}, which no file can hold")
+        table.append({"name": name, "dtype": plain.dtype.str, "shape": list(np.shape(array)), "offset": len(payload)})
+        payload += plain.tobytes()
+    header = {
+        "format": FORMAT,
+        "kind": model.kind,
+        "vocab": model.vocab.to_header(),
+        "options": options,
+        "arrays": table,
+        "sha256": hashlib.sha256(payload).hexdigest(),
+    }
+    text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode()
+    text += b" " * (-(len(_MAGIC) + 8 + len(text)) % _ALIGNMENT)
+    return b"".join((_MAGIC, len(text).to_bytes(8, "little"), text, payload))
+
+
+def from_bytes(data: bytes, source: str) -> LanguageModel[Any]:
+    """A model from the bytes of its file; `source` names them in errors."""
+    header, payload = _parse(data, source)
+    stored = stored_class(header["kind"])
+    if stored is None:
+        raise NewerFileError(f"{source} holds a model of kind {header['kind']!r}, which this version does not know")
+    try:
+        arrays = {entry["name"]: _array(entry, payload) for entry in header["arrays"]}
+        vocab = Vocab.from_header(header["vocab"])
+        model: LanguageModel[Any] = stored.from_parts(vocab, header["options"], arrays)  # type: ignore[attr-defined]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(f"{source} is damaged: its header does not describe a model ({error})") from error
+    return model
+
+
+def _parse(data: bytes, source: str) -> tuple[dict[str, Any], memoryview]:
+    if not data.startswith(_MAGIC):
+        what = "empty" if not data else "another kind of file"
+        if data and _MAGIC.startswith(data):
+            raise CorruptFileError(f"{source} is cut short: it ends within its first {len(_MAGIC)} bytes")
+        raise ForeignFileError(f"{source} is not a model file of lmzoo ({what}); write one with lmzoo.save")
+    start = len(_MAGIC) + 8
+    length = int.from_bytes(data[len(_MAGIC) : start], "little")
+    if len(data) < start + length:
+        raise CorruptFileError(f"{source} is cut short: {len(data)} bytes, its header alone needs {start + length}")
+    try:
+        header = json.loads(data[start : start + length])
+        found = header["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(f"{source} is damaged: its header cannot be read") from error
+    if not isinstance(found, int) or found > FORMAT:
+        raise NewerFileError(f"{source} has format {found}, this version reads up to {FORMAT}; upgrade lmzoo")
+    payload = memoryview(data)[start + length :]
+    if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
+        raise CorruptFileError(f"{source} is damaged or cut short: its checksum does not match")
+    return header, payload
+
+
+def _array(entry: dict[str, Any], payload: memoryview) -> np.ndarray[Any, np.dtype[Any]]:
+    if entry["dtype"] not in _DTYPES:
+        raise ValueError(f"array of type {entry['dtype']!r}")
+    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    count = int(np.prod(shape, dtype=np.int64))
+    array = np.frombuffer(payload, dtype, count, entry["offset"]) if count else np.zeros(0, dtype)
+    return array.reshape(shape)
+
+
+def stored_arrays(model: LanguageModel[Any]) -> Arrays:
+    """The arrays that a file of this model would hold."""
+    if not isinstance(model, Storable):
+        raise StorageError(f"{type(model).__name__} cannot be saved")
+    return model.to_parts()[1]

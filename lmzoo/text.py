@@ -1,0 +1,117 @@
+"""Text to tokens and back: reading files, normalisers, tokenizers.
+
+Everything here is a plain function of a string; what becomes of the tokens is `vocab.py`'s and `corpus.py`'s affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmzoo.errors import TextError, UndecodableTextError
+
+UNK, BOS, EOS = "<unk>", "<s>", "</s>"
+MARKERS = (UNK, BOS, EOS)
+
+_ESCAPED_MARKER = re.compile(r"\\*(?:<unk>|<s>|</s>)")
+_WORD_SEPARATORS = re.compile(r"[ \t\n]+")
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_UTF8_BOM = b"\xef\xbb\xbf"
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file: one BOM dropped, CRLF and CR line ends turned into LF, everything else kept.
+
+    Raises `UndecodableTextError` with the 0-based byte offset of the first byte that is not UTF-8, and `TextError` for
+    UTF-16 or a file that cannot be opened.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise TextError(f"cannot read {path}: {error.strerror or error}") from error
+    return decode_bytes(data, str(path))
+
+
+def decode_bytes(data: bytes, source: str) -> str:
+    """The text of UTF-8 bytes; see `read_text`.  `source` names them in errors."""
+    if data[:2] in _UTF16_BOMS:
+        raise TextError(f"{source} is UTF-16, UTF-8 is wanted; convert it with: iconv -f UTF-16 -t UTF-8")
+    skipped = len(_UTF8_BOM) if data.startswith(_UTF8_BOM) else 0
+    try:
+        text = data[skipped:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        offset = error.start + skipped
+        raise UndecodableTextError(
+            f"{source} is not UTF-8: byte 0x{data[offset]:02x} at offset {offset}; convert the file to UTF-8"
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalizer:
+    """A named rewriting of text.  `lossless`: the text comes back unchanged."""
+
+    name: str
+    apply: Callable[[str], str]
+    lossless: bool
+
+
+_NOT_LETTERS = re.compile(r"[^A-Za-z]+")
+
+NORMALIZERS: Mapping[str, Normalizer] = {
+    n.name: n
+    for n in (
+        Normalizer(name="none", apply=lambda text: text, lossless=True),
+        Normalizer(name="lower", apply=str.lower, lossless=False),
+        # the textbook's cleaning: everything but a-z becomes one space
+        Normalizer(name="letters", apply=lambda text: _NOT_LETTERS.sub(" ", text).lower(), lossless=False),
+    )
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """A named cutting of text into tokens and its inverse.
+
+    `join(split(text))` equals `text` but for what the tokenizer drops; `loses_nothing` says whether anything but white
+    space at the ends was dropped from one given text.
+    """
+
+    name: str
+    split: Callable[[str], list[str]]
+    join: Callable[[Sequence[str]], str]
+    by_words: bool
+
+    def loses_nothing(self, text: str, tokens: Sequence[str]) -> bool:
+        return not self.by_words or " ".join(tokens) == text.strip(" \t\n")
+
+
+def split_words(text: str) -> list[str]:
+    """Words between ASCII spaces, tabs and line ends; no other character separates."""
+    return [word for word in _WORD_SEPARATORS.split(text) if word]
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words joined by single spaces, none beside a line end."""
+    return re.sub(r" ?\n ?", "\n", " ".join(words))
+
+
+TOKENIZERS: Mapping[str, Tokenizer] = {
+    t.name: t
+    for t in (
+        Tokenizer(name="char", split=list, join="".join, by_words=False),
+        Tokenizer(name="word", split=split_words, join=join_words, by_words=True),
+    )
+}
+
+
+def escape_marker(token: str) -> str:
+    """A token that reads like a marker gets a backslash before it, so that text can never forge `<s>` or `<unk>`."""
+    return "\\" + token if _ESCAPED_MARKER.fullmatch(token) else token
+
+
+def unescape_marker(token: str) -> str:
+    """The inverse of `escape_marker`."""
+    return token[1:] if token.startswith("\\") and _ESCAPED_MARKER.fullmatch(token) else token

@@ -1,0 +1,245 @@
+"""The vocabulary: which symbols there are, and the two mappings between text and ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.errors import InputError, TokenError, did_you_mean
+from lmzoo.text import BOS, EOS, MARKERS, NORMALIZERS, TOKENIZERS, UNK, escape_marker, unescape_marker
+
+Ids = npt.NDArray[np.int32]
+
+# a character never seen in training is charged a code point chosen uniformly among all of Unicode
+_N_CODE_POINTS = 0x110000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocab:
+    """Symbols and their ids: `<unk>` is 0, `<s>` is 1, `</s>` (where documents end) is 2, then by falling frequency.
+
+    Args:
+        tokens: the symbols, reserved ones first; the position is the id.
+        counts_V: how often each occurs in the training text (`<unk>`: words that fell below `min_freq`).
+        normalizer, tokenizer: names in `text.NORMALIZERS` and `text.TOKENIZERS`; `encode` applies both.
+        own_unk: the text marks its unknown words as `<unk>` itself (Penn Treebank, WikiText): such a token is
+            `<unk>`, scored like any word, and no OOV.
+    """
+
+    tokens: tuple[str, ...]
+    counts_V: npt.NDArray[np.int64] = field(repr=False, compare=False)
+    normalizer: str = "none"
+    tokenizer: str = "char"
+    own_unk: bool = False
+    min_freq: int = 1
+    spelling: Spelling | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _named(self.normalizer, NORMALIZERS, "normaliser")
+        _named(self.tokenizer, TOKENIZERS, "tokenizer")
+        if self.tokens[:2] != (UNK, BOS):
+            raise InputError(f"a vocabulary starts with {UNK} and {BOS}, got {self.tokens[:2]}")
+        if len(self.tokens) != len(self.counts_V):
+            raise InputError(f"{len(self.tokens)} tokens but {len(self.counts_V)} counts")
+
+    unk_id = 0
+    bos_id = 1
+
+    @property
+    def eos_id(self) -> int | None:
+        """The id of `</s>`, or None where documents have no end."""
+        return 2 if self.tokens[2:3] == (EOS,) else None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def n_predictable(self) -> int:
+        """Symbols that can be predicted: all but `<s>`.  A uniform model has this perplexity."""
+        return len(self.tokens) - 1
+
+    @cached_property
+    def token_to_id(self) -> Mapping[str, int]:
+        return {token: index for index, token in enumerate(self.tokens)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hex digits that two vocabularies share only if they map every text to the same ids."""
+        parts = [self.normalizer, self.tokenizer, self.own_unk, list(self.tokens)]
+        return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()[:16]
+
+    def encode(self, text: str) -> Ids:
+        """Ids of a text, normalised and tokenized here; no `<s>` and no `</s>` is added."""
+        return self.encode_normalized(NORMALIZERS[self.normalizer].apply(text))[0]
+
+    def encode_normalized(self, text: str) -> tuple[Ids, Ids]:
+        """Ids of a normalised text and the positions of those that are out of vocabulary."""
+        if self.tokenizer == "char":
+            return self._encode_chars(text)
+        return self.encode_tokens(TOKENIZERS[self.tokenizer].split(text))
+
+    def encode_tokens(self, tokens: Sequence[str]) -> tuple[Ids, Ids]:
+        """Ids of tokens as the tokenizer gave them (literal markers not yet escaped), and the OOV positions."""
+        lookup = self._raw_token_to_id
+        found = np.fromiter((lookup.get(t, -1) for t in tokens), np.int32, len(tokens))
+        return _unknown_to_unk(found)
+
+    def _encode_chars(self, text: str) -> tuple[Ids, Ids]:
+        codes = code_points(text)
+        table = self._code_point_to_id
+        return _unknown_to_unk(table[np.minimum(codes, len(table) - 1)])
+
+    @cached_property
+    def _raw_token_to_id(self) -> Mapping[str, int]:
+        """From tokens as they stand in the text, where a literal `<unk>` is written without its backslash."""
+        lookup = {unescape_marker(t): i for i, t in enumerate(self.tokens) if t not in MARKERS}
+        if self.own_unk:
+            lookup[UNK] = self.unk_id
+        return lookup
+
+    @cached_property
+    def _code_point_to_id(self) -> Ids:
+        symbols = {ord(t): i for i, t in enumerate(self.tokens) if t not in MARKERS}
+        # the last cell stands for every code point beyond the table and is always unknown
+        table = np.full(max(symbols, default=0) + 2, -1, np.int32)
+        table[list(symbols)] = list(symbols.values())
+        return table
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids: `<s>` leaves nothing, `</s>` a line end, `<unk>` its name."""
+        names = []
+        for i in ids:
+            if not 0 <= i < len(self.tokens):
+                raise TokenError(f"id {i} is outside 0..{len(self.tokens) - 1}")
+            token = self.tokens[i]
+            if token == EOS:
+                names.append("\n")
+            elif token != BOS:
+                names.append(unescape_marker(token))
+        return TOKENIZERS[self.tokenizer].join(names)
+
+    def to_header(self) -> dict[str, Any]:
+        """Everything but the counts as plain JSON values, for a model file."""
+        return {
+            "tokens": list(self.tokens),
+            "normalizer": self.normalizer,
+            "tokenizer": self.tokenizer,
+            "own_unk": self.own_unk,
+            "min_freq": self.min_freq,
+            "counts": self.counts_V.tolist(),
+            "spelling": None if self.spelling is None else self.spelling.to_header(),
+        }
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> Vocab:
+        spelling = header["spelling"]
+        return cls(
+            tokens=tuple(header["tokens"]),
+            counts_V=np.array(header["counts"], np.int64),
+            normalizer=header["normalizer"],
+            tokenizer=header["tokenizer"],
+            own_unk=header["own_unk"],
+            min_freq=header["min_freq"],
+            spelling=None if spelling is None else Spelling(**spelling),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """What an out-of-vocabulary token is charged for bits per character: its spelling by a character unigram.
+
+    The characters of the training text with add-one smoothing, a mark that ends a word (0 for single characters), and
+    an escape to a code point chosen uniformly for characters never seen.
+    """
+
+    counts: Mapping[str, int]
+    n_ends: int
+
+    @cached_property
+    def _total(self) -> int:
+        has_end = 1 if self.n_ends else 0
+        return sum(self.counts.values()) + self.n_ends + len(self.counts) + has_end + 1
+
+    def nats(self, token: str) -> float:
+        """Code length of one token's spelling in nats."""
+        cells = [self.counts.get(c, 0) + 1 for c in token]
+        unseen = sum(c not in self.counts for c in token)
+        if self.n_ends:
+            cells.append(self.n_ends + 1)
+        return float(len(cells) * np.log(self._total) - np.log(cells).sum() + unseen * np.log(_N_CODE_POINTS))
+
+    def to_header(self) -> dict[str, Any]:
+        return {"counts": dict(self.counts), "n_ends": self.n_ends}
+
+
+def build_vocab(
+    documents: Iterable[str],
+    *,
+    normalizer: str = "none",
+    tokenizer: str = "char",
+    has_eos: bool = False,
+    own_unk: bool = False,
+    min_freq: int = 1,
+) -> Vocab:
+    """The vocabulary of training documents (already normalised): tokens seen at least `min_freq` times.
+
+    Ids fall by frequency, ties by the token itself, so the result does not depend on the order of the documents.
+    """
+    if min_freq < 1:
+        raise InputError(f"min_freq must be at least 1, got {min_freq}")
+    _named(tokenizer, TOKENIZERS, "tokenizer")
+    split = TOKENIZERS[tokenizer].split
+    counts: Counter[str] = Counter()
+    n_documents = 0
+    for text in documents:
+        n_documents += 1
+        counts.update(text if tokenizer == "char" else split(text))
+    spelling = _spelling_of(counts, by_words=TOKENIZERS[tokenizer].by_words)
+    reserved = {UNK: counts.pop(UNK, 0) if own_unk else 0, BOS: n_documents}
+    if has_eos:
+        reserved[EOS] = n_documents
+    kept = sorted((t for t, n in counts.items() if n >= min_freq), key=lambda t: (-counts[t], t))
+    reserved[UNK] += counts.total() - sum(counts[t] for t in kept)
+    by_words = TOKENIZERS[tokenizer].by_words
+    return Vocab(
+        tokens=(*reserved, *(escape_marker(t) if by_words else t for t in kept)),
+        counts_V=np.array([*reserved.values(), *(counts[t] for t in kept)], np.int64),
+        normalizer=normalizer,
+        tokenizer=tokenizer,
+        own_unk=own_unk,
+        min_freq=min_freq,
+        spelling=spelling,
+    )
+
+
+def code_points(text: str) -> npt.NDArray[np.uint32]:
+    """The code points of a text; lone surrogates pass."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _spelling_of(counts: Counter[str], *, by_words: bool) -> Spelling:
+    chars: Counter[str] = Counter()
+    for token, n in counts.items():
+        for c in token:
+            chars[c] += n
+    return Spelling(counts=dict(chars), n_ends=counts.total() if by_words else 0)
+
+
+def _unknown_to_unk(found: Ids) -> tuple[Ids, Ids]:
+    oov = np.flatnonzero(found < 0).astype(np.int32)
+    if len(oov):
+        found[oov] = Vocab.unk_id
+    return found, oov
+
+
+def _named(name: str, table: Mapping[str, object], kind: str) -> None:
+    if name not in table:
+        raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")

@@ -113,6 +113,24 @@ class Vocab:
         table[list(symbols)] = list(symbols.values())
         return table
 
+    def checked(self, tokens_BxL: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
+        """The ids given, unchanged: a 2-D array of int32 or int64, every id in the vocabulary, L = 0 allowed.
+
+        Raises `TokenError` with what was got and the range wanted.
+        """
+        if not isinstance(tokens_BxL, np.ndarray):
+            raise TokenError(f"tokens are a numpy array of shape (B, L), got {type(tokens_BxL).__name__}")
+        if tokens_BxL.dtype not in (np.int32, np.int64):
+            raise TokenError(f"tokens are int32 or int64, got {tokens_BxL.dtype}; convert with .astype(np.int32)")
+        if tokens_BxL.ndim != 2:
+            raise TokenError(f"tokens are of shape (B, L), got shape {tokens_BxL.shape}; one text: tokens[None, :]")
+        if tokens_BxL.size:
+            least, most = int(tokens_BxL.min()), int(tokens_BxL.max())
+            if least < 0 or most >= len(self.tokens):
+                bad = least if least < 0 else most
+                raise TokenError(f"token {bad} is outside 0..{len(self.tokens) - 1}")
+        return tokens_BxL
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids: `<s>` leaves nothing, `</s>` a line end, `<unk>` its name."""
         names = []

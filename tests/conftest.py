@@ -1,0 +1,72 @@
+"""What all tests share: the corpora outside the repository, and which tests this machine can run."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TypeVar
+
+import hypothesis
+import pytest
+
+REQUIRE_DATA = "LMZOO_REQUIRE_DATA"
+_FOLDERS = ("LMZOO_DATA", "LMZOO_GOLDEN")
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+# the same examples in every run: a test that fails, fails again
+hypothesis.settings.register_profile("lmzoo", derandomize=True, database=None, deadline=None)
+hypothesis.settings.load_profile("lmzoo")
+
+
+def _folder(variable: str) -> Path:
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} names no folder")
+    return Path(value)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of reference corpora, `LMZOO_DATA`."""
+    return _folder("LMZOO_DATA")
+
+
+@pytest.fixture(scope="session")
+def golden_folder() -> Path:
+    """The folder of figures that other toolkits gave, `LMZOO_GOLDEN`."""
+    return _folder("LMZOO_GOLDEN")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    needs_torch = item.get_closest_marker("torch") or item.get_closest_marker("gpu")
+    if needs_torch and importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip(f"no CUDA device (torch {torch.__version__})")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _data_is_required((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _data_is_required((yield))
+
+
+def _data_is_required(report: Report) -> Report:
+    """Where `LMZOO_REQUIRE_DATA` is set, a skip for want of the corpora is a failure."""
+    reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    if os.environ.get(REQUIRE_DATA) and any(variable in reason for variable in _FOLDERS):
+        report.outcome = "failed"
+        report.longrepr = f"{REQUIRE_DATA} is set, but: {reason}"
+    return report

@@ -1,0 +1,189 @@
+"""Laws about the project itself: public names, which file may import which, what importing loads, sizes, options."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import lmzoo
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_LINES = 400
+
+# A file of lmzoo imports only what stands above it.  A package stands for all files in it.
+LMZOO_ORDER = (
+    "errors",
+    "text",
+    "vocab",
+    "sources",
+    "corpus",
+    "batches",
+    "budget",
+    "interface",
+    "tally",
+    "evaluation",
+    "sampling",
+    "spec",
+    "ngram",
+    "neural",
+    "mixture",
+    "cache",
+    "adapters",
+    "registry",
+    "storage",
+    "driver",
+    "conformance",
+)
+# they put everything together: the facade and the command lines
+LMZOO_EXEMPT = {"__init__", "__main__", "cli"}
+
+# likewise for bench; what stands on one line may import each other
+BENCH_ORDER = (
+    ("memory", "environment"),
+    ("records",),
+    ("measure",),
+    ("worker",),
+    ("plan",),
+    ("executor",),
+    ("store",),
+    ("stats",),
+    ("report",),
+    ("compare",),
+    ("tune",),
+)
+BENCH_EXEMPT = {"__init__", "__main__", "run"}
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Dotted names that a file imports, those inside functions and under TYPE_CHECKING included."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            module = ".".join((*base, *(node.module or "").split("."))).strip(".")
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def room_of(path: Path) -> str:
+    """The name in the order that a file answers to: its own, or its package's."""
+    parts = path.relative_to(ROOT).parts[1:]
+    return parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path, package: str) -> set[str]:
+    rooms = set()
+    for name in imports_of(path):
+        if name.startswith(f"{package}."):
+            rooms.add(name.split(".")[1])
+    return rooms
+
+
+def test_public_names_are_sorted_and_complete() -> None:
+    assert lmzoo.__all__ == sorted(lmzoo._HOMES)
+
+
+@pytest.mark.parametrize("name", sorted(lmzoo._HOMES))
+def test_every_public_name_can_be_imported(name: str) -> None:
+    value = getattr(lmzoo, name)
+    assert value.__module__.startswith(f"lmzoo.{lmzoo._HOMES[name]}")
+    assert name in dir(lmzoo)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="lstm"):
+        lmzoo.lstm  # noqa: B018
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    script = "import sys, lmzoo; print(*{'torch', 'nltk', 'pandas', 'numba', 'numpy', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("path", sources("lmzoo"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows_of_lmzoo(path: Path) -> None:
+    room = room_of(path)
+    if room in LMZOO_EXEMPT:
+        return
+    assert room in LMZOO_ORDER, f"{room} has no place in the order of lmzoo"
+    above = set(LMZOO_ORDER[: LMZOO_ORDER.index(room) + 1])
+    below = imported_rooms(path, "lmzoo") - above - LMZOO_EXEMPT
+    assert not below, f"{path.name} imports {sorted(below)}, which stand below it"
+
+
+@pytest.mark.parametrize("path", sources("lmzoo"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_lmzoo_does_not_know_bench(path: Path) -> None:
+    assert not [name for name in imports_of(path) if name.split(".")[0] == "bench"]
+
+
+@pytest.mark.parametrize("path", sources("bench"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows_of_bench(path: Path) -> None:
+    room = room_of(path)
+    if room in BENCH_EXEMPT:
+        return
+    order = {name: place for place, names in enumerate(BENCH_ORDER) for name in names}
+    assert room in order, f"{room} has no place in the order of bench"
+    below = {name for name in imported_rooms(path, "bench") if order.get(name, -1) > order[room]}
+    assert not below, f"{path.name} imports {sorted(below)}, which stand below it"
+
+
+def test_the_report_knows_no_model() -> None:
+    for path in sources("bench/report"):
+        names = imported_rooms(path, "lmzoo")
+        assert not names & {"ngram", "neural", "mixture", "cache", "adapters", "registry", "driver"}, path
+
+
+@pytest.mark.parametrize("package", ["lmzoo", "bench"])
+def test_no_room_without_an_idea(package: str) -> None:
+    assert not [p for p in sources(package) if p.stem in {"utils", "util", "helpers", "common", "misc"}]
+
+
+@pytest.mark.parametrize("package", ["lmzoo", "bench"])
+def test_modules_are_small(package: str) -> None:
+    long = {str(p.relative_to(ROOT)): n for p in sources(package) if (n := line_count(p)) > MAX_LINES}
+    assert not long
+
+
+def line_count(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize("package", ["lmzoo", "bench"])
+def test_every_file_of_a_package_is_shipped(package: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"][package]
+    files = [p.relative_to(ROOT / package) for p in (ROOT / package).rglob("*") if p.is_file()]
+    data = [f for f in files if f.suffix != ".py" and "__pycache__" not in f.parts]
+    assert not [f for f in data if not any(fnmatch(str(f), pattern) for pattern in patterns)]
+
+
+def test_pinned_versions_cover_what_the_project_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
+    names = {re.match(r"[\w-]+", requirement)[0].lower() for requirement in asked}  # type: ignore[index]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert not [pin for pin in pins if not re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", pin)]
+    assert not names - {pin.split("==")[0] for pin in pins} - {"lmzoo"}
+
+
+def test_the_changelog_has_this_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {lmzoo.__version__}" in changelog
+    lines = [line for line in changelog.splitlines() if line.startswith("- ")]
+    assert lines
+    assert not [line for line in lines if not re.match(r"- \[(lmzoo|bench|rules|results)\] ", line)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-import re
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
 from lmzoo.sources import SOURCES, named_source
-from lmzoo.text import NORMALIZERS, TOKENIZERS, Normalizer, read_text
-from lmzoo.vocab import Ids, Vocab, build_vocab
+from lmzoo.text import BOS, EOS, NORMALIZERS, TOKENIZERS, UNK, Normalizer, escape_marker, read_text, split_words
+from lmzoo.vocab import Ids, Vocab, build_vocab, encode_segments
 
 Policy = Literal["file", "line", "paragraph", "running"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -31,7 +31,9 @@ _TEST_START = (9, 1_000_000)
 # white space is looked for this far beyond the mark
 _REACH = 100
 
-_LITERAL_MARKER = re.compile(r"(?:(?<=[ \t\n])|^)\\*(?:<unk>|<s>|</s>)(?=[ \t\n]|$)")
+# segments encoded at a time: enough to be fast, few enough that their words take little memory
+_BLOCK = 1024
+_NO_POSITIONS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,51 +247,29 @@ def corpus_from_texts(
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
     """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy."""
-    normalizer, tokenizer = NORMALIZERS[vocab.normalizer], TOKENIZERS[vocab.tokenizer]
-    has_eos = documents != "file" and vocab.eos_id is not None
-    end = np.array([vocab.eos_id] if has_eos else [], np.int32)
+    eos_id = None if documents == "file" else vocab.eos_id
+    blocks = [encode_segments(segments[i : i + _BLOCK], vocab, eos_id) for i in range(0, len(segments), _BLOCK)]
+    n_tokens_before = itertools.accumulate((len(b.ids_N) for b in blocks), initial=0)
+    lengths_D = np.concatenate([_NO_POSITIONS, *(b.lengths_S for b in blocks)])
+    # the line end belongs to the document
     n_end_chars = int(documents != "file")
-    pieces: list[Ids] = []
-    oov: list[npt.NDArray[np.int64]] = []
-    spelling: list[float] = []
-    lengths, chars, sizes = ([0] * len(segments) for _ in range(3))
-    lossless, start = True, 0
-    for i, segment in enumerate(segments):
-        text = normalizer.apply(segment)
-        if tokenizer.by_words:
-            tokens: Sequence[str] = tokenizer.split(text)
-            ids, unknown = vocab.encode_tokens(tokens)
-            lossless = lossless and tokenizer.loses_nothing(text, tokens)
-        else:
-            tokens = text
-            ids, unknown = vocab.encode_normalized(text)
-        pieces += [ids, end]
-        if len(unknown):
-            oov.append(unknown.astype(np.int64) + start)
-            spelling += [_spelling_nats(vocab, tokens[int(u)]) for u in unknown]
-        lengths[i] = len(ids) + len(end)
-        chars[i] = len(text) + n_end_chars
-        sizes[i] = len(segment.encode()) + n_end_chars
-        start += lengths[i]
+    chars_D = np.concatenate([_NO_POSITIONS, *(b.chars_S for b in blocks)]) + n_end_chars
+    bytes_D = np.array([len(s.encode()) for s in segments], np.int64) + n_end_chars
     if documents == "running":
-        lengths, chars, sizes = [sum(lengths)], [sum(chars)], [sum(sizes)]
+        lengths_D, chars_D, bytes_D = (sizes.sum(keepdims=True) for sizes in (lengths_D, chars_D, bytes_D))
     return Split(
         name=name,
         vocab=vocab,
         documents=documents,
         segments=tuple(segments),
-        ids_N=np.concatenate(pieces) if pieces else np.zeros(0, np.int32),
-        starts_D1=np.cumsum([0, *lengths], dtype=np.int64),
-        chars_D=np.array(chars, np.int64),
-        bytes_D=np.array(sizes, np.int64),
-        oov_M=np.concatenate(oov) if oov else np.zeros(0, np.int64),
-        spelling_nats_M=np.array(spelling, np.float64),
-        lossless=lossless,
+        ids_N=np.concatenate([np.zeros(0, np.int32), *(b.ids_N for b in blocks)]),
+        starts_D1=np.concatenate(([0], np.cumsum(lengths_D))),
+        chars_D=chars_D,
+        bytes_D=bytes_D,
+        oov_M=np.concatenate([_NO_POSITIONS, *(b.oov_M + n for b, n in zip(blocks, n_tokens_before, strict=False))]),
+        spelling_nats_M=np.array([nats for b in blocks for nats in b.spelling_nats_M], np.float64),
+        lossless=all(b.lossless for b in blocks),
     )
-
-
-def _spelling_nats(vocab: Vocab, token: str) -> float:
-    return vocab.spelling.nats(token) if vocab.spelling is not None else float("inf")
 
 
 def _policy(documents: str | None, tokens: str) -> Policy:
@@ -377,12 +357,16 @@ def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:
 
 
 def _count_markers(parts: Mapping[str, Sequence[str]], own_unk: bool) -> int:
-    found = (m[0] for segments in parts.values() for s in segments for m in _LITERAL_MARKER.finditer(s))
-    return sum(not (own_unk and marker == "<unk>") for marker in found)
+    """How many words of the text read like a marker without being one."""
+    # few lines hold any, so the others are not cut into words again
+    signs = (BOS, EOS, "\\" + UNK if own_unk else UNK)
+    lines = (s for segments in parts.values() for s in segments if any(sign in s for sign in signs))
+    words = (word for line in lines for word in split_words(line))
+    return sum(escape_marker(word) != word and not (own_unk and word == UNK) for word in words)
 
 
 def _overlap(train: Sequence[str], test: Sequence[str]) -> float:
     """The share of test lines that stand verbatim in the training text (0 to 1; blank lines do not count)."""
-    seen = {line.strip() for segment in train for line in segment.split("\n")}
-    lines = [line.strip() for segment in test for line in segment.split("\n") if line.strip()]
+    seen = set(map(str.strip, "\n".join(train).split("\n")))
+    lines = [line for line in map(str.strip, "\n".join(test).split("\n")) if line]
     return sum(line in seen for line in lines) / len(lines) if lines else 0.0

@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,16 +55,19 @@ def find_file(corpus: str, file: DataFile) -> Path:
 
     Raises `MissingDataError` when it is nowhere and cannot be downloaded, or when its checksum is wrong.
     """
-    cache = cache_folder()
-    folders = [cache]
-    if os.environ.get(DATA_VARIABLE):
-        folders.insert(0, Path(os.environ[DATA_VARIABLE]).expanduser())
-    for folder in folders:
+    for folder in _folders():
         if (folder / file.path).is_file():
             return _verified(folder / file.path, file)
     if file.url is None or file.sha256 is None:
         raise MissingDataError(f"corpus {corpus!r} needs {file.path}, which has no download; {_where_to_put(file)}")
-    return _download(corpus, file, cache)
+    return _download(corpus, file, cache_folder())
+
+
+def _folders() -> Iterator[Path]:
+    """Where a corpus file may lie; the cache comes last, as asking for it loads a library."""
+    if os.environ.get(DATA_VARIABLE):
+        yield Path(os.environ[DATA_VARIABLE]).expanduser()
+    yield cache_folder()
 
 
 def cache_folder() -> Path:

@@ -16,7 +16,6 @@ UNK, BOS, EOS = "<unk>", "<s>", "</s>"
 MARKERS = (UNK, BOS, EOS)
 
 _ESCAPED_MARKER = re.compile(r"\\*(?:<unk>|<s>|</s>)")
-_WORD_SEPARATORS = re.compile(r"[ \t\n]+")
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _UTF8_BOM = b"\xef\xbb\xbf"
 
@@ -31,6 +30,8 @@ def read_text(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise TextError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in the path
+        raise TextError(f"cannot read {str(path)!r}: {error}") from error
     return decode_bytes(data, str(path))
 
 
@@ -90,7 +91,8 @@ class Tokenizer:
 
 def split_words(text: str) -> list[str]:
     """Words between ASCII spaces, tabs and line ends; no other character separates."""
-    return [word for word in _WORD_SEPARATORS.split(text) if word]
+    # str.split on one character is several times as fast as a regular expression; split() alone would cut at U+00A0 too
+    return [word for word in text.replace("\t", " ").replace("\n", " ").split(" ") if word]
 
 
 def join_words(words: Sequence[str]) -> str:

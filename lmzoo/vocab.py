@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -88,8 +89,7 @@ class Vocab:
 
     def encode_tokens(self, tokens: Sequence[str]) -> tuple[Ids, Ids]:
         """Ids of tokens as the tokenizer gave them (literal markers not yet escaped), and the OOV positions."""
-        lookup = self._raw_token_to_id
-        found = np.fromiter((lookup.get(t, -1) for t in tokens), np.int32, len(tokens))
+        found = np.fromiter(map(self._raw_token_to_id.get, tokens, itertools.repeat(-1)), np.int32, len(tokens))
         return _unknown_to_unk(found)
 
     def _encode_chars(self, text: str) -> tuple[Ids, Ids]:
@@ -144,8 +144,12 @@ class Vocab:
                 names.append(unescape_marker(token))
         return TOKENIZERS[self.tokenizer].join(names)
 
+    def spelling_nats(self, token: str) -> float:
+        """What the spelling of an out-of-vocabulary token costs; infinite where the vocabulary knows no spelling."""
+        return float("inf") if self.spelling is None else self.spelling.nats(token)
+
     def to_header(self) -> dict[str, Any]:
-        """Everything but the counts as plain JSON values, for a model file."""
+        """All of it as plain JSON values, for a model file."""
         return {
             "tokens": list(self.tokens),
             "normalizer": self.normalizer,
@@ -215,11 +219,9 @@ def build_vocab(
         raise InputError(f"min_freq must be at least 1, got {min_freq}")
     _named(tokenizer, TOKENIZERS, "tokenizer")
     split = TOKENIZERS[tokenizer].split
-    counts: Counter[str] = Counter()
-    n_documents = 0
-    for text in documents:
-        n_documents += 1
-        counts.update(text if tokenizer == "char" else split(text))
+    texts = list(documents)
+    n_documents = len(texts)
+    counts = Counter(itertools.chain.from_iterable(texts if tokenizer == "char" else map(split, texts)))
     spelling = _spelling_of(counts, by_words=TOKENIZERS[tokenizer].by_words)
     reserved = {UNK: counts.pop(UNK, 0) if own_unk else 0, BOS: n_documents}
     if has_eos:
@@ -235,6 +237,44 @@ def build_vocab(
         own_unk=own_unk,
         min_freq=min_freq,
         spelling=spelling,
+    )
+
+
+class Encoded(NamedTuple):
+    """Some segments (S), encoded and laid end to end; `oov_M` are positions in `ids_N`."""
+
+    ids_N: Ids
+    lengths_S: npt.NDArray[np.int64]
+    chars_S: npt.NDArray[np.int64]
+    oov_M: npt.NDArray[np.int64]
+    spelling_nats_M: list[float]
+    lossless: bool
+
+
+def encode_segments(segments: Sequence[str], vocab: Vocab, eos_id: int | None) -> Encoded:
+    """Encode raw segments together (one by one is slow where they are lines), each followed by `eos_id` if given.
+
+    `chars_S` counts the characters of the normalised segments, their ends not included.
+    """
+    normalizer, tokenizer = NORMALIZERS[vocab.normalizer], TOKENIZERS[vocab.tokenizer]
+    texts = [normalizer.apply(s) for s in segments]
+    pieces: Sequence[Sequence[str]] = [tokenizer.split(t) for t in texts] if tokenizer.by_words else texts
+    tokens: Sequence[str] = list(itertools.chain.from_iterable(pieces)) if tokenizer.by_words else "".join(texts)
+    ids_N, unknown_M = vocab.encode_tokens(tokens) if tokenizer.by_words else vocab.encode_normalized(str(tokens))
+    lengths_S = np.array([len(p) for p in pieces], np.int64)
+    oov_M = unknown_M.astype(np.int64)
+    if eos_id is not None:
+        ends_S = np.cumsum(lengths_S)
+        ids_N = np.insert(ids_N, ends_S, eos_id)
+        oov_M += np.searchsorted(ends_S, oov_M, side="right")
+        lengths_S += 1
+    return Encoded(
+        ids_N=ids_N,
+        lengths_S=lengths_S,
+        chars_S=np.array([len(t) for t in texts], np.int64),
+        oov_M=oov_M,
+        spelling_nats_M=[vocab.spelling_nats(tokens[i]) for i in unknown_M],
+        lossless=all(map(tokenizer.loses_nothing, texts, pieces)),
     )
 
 

@@ -1,11 +1,13 @@
 """The textbook's batches: sequential partition and random sampling, with a random offset each epoch.
 
-Inputs are the tokens before the targets; the input of a document's first token is `<s>`.  State never crosses a document:
-a document long enough is partitioned alone, shorter ones are laid side by side, one a column, and padded at the end.
+Inputs are the tokens before the targets; the input of a document's first token is `<s>`.  State never crosses a
+document: a document long enough is partitioned alone, shorter ones are laid side by side, one a column, and padded at
+the end.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -65,7 +67,8 @@ def random_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.ran
 
 def one_hot(ids: npt.NDArray[np.integer], n_symbols: int) -> npt.NDArray[np.float32]:
     """Ids of any shape as rows of the identity: float32 of shape (*ids.shape, n_symbols)."""
-    return np.eye(n_symbols, dtype=np.float32)[ids]
+    rows: npt.NDArray[np.float32] = np.eye(n_symbols, dtype=np.float32)[ids]
+    return rows
 
 
 def inputs_of(split: Split) -> Ids:
@@ -133,8 +136,8 @@ def _side_by_side(split: Split, documents: npt.NDArray[np.int64], num_steps: int
 def _pieces(split: Split, d: int, num_steps: int, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     start, end = int(split.starts_D1[d]), int(split.starts_D1[d + 1])
     offset = int(rng.integers(num_steps)) if end - start > num_steps else 0
-    cuts = [start, *range(start + offset or start + num_steps, end, num_steps), end]
-    return ((a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a)
+    cuts = [start, *range(start + offset, end, num_steps), end]
+    return ((a, b) for a, b in itertools.pairwise(cuts) if b > a)
 
 
 def _padded(split: Split, spans_Bx2: npt.NDArray[np.int64], *, is_fresh: bool) -> Batch:

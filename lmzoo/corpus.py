@@ -157,14 +157,15 @@ def load_corpus(
     documents: str | None = None,
     min_freq: int = 1,
 ) -> Corpus:
-    """A corpus by name or path (cut 80/10/10 unless its publishers cut it), or from given `train`, `valid`, `test` files.
+    """A corpus by name or path (cut 80/10/10 unless its publishers cut it), or from `train`, `valid`, `test` files.
 
     Args:
         name: a name in `sources.SOURCES` or the path of a UTF-8 text.
         train, valid, test: paths; without `valid` the last tenth of the training text serves.
         tokens: `char` or `word` (default: the corpus's own, else `char`).
         normalize: `letters`, `lower` or `none` (default: the corpus's own, else `none`).
-        documents: the context policy, `file`, `line`, `paragraph` or `running` (default: `file` for `char`, else `line`).
+        documents: the context policy: `file`, `line`, `paragraph` or `running` (default: `file` for `char`, else
+            `line`).
         min_freq: rarer training tokens become `<unk>`.
 
     Raises:
@@ -329,7 +330,7 @@ def _split_at(
     cumulative = np.cumsum(sizes)
     ends = [int(np.searchsorted(cumulative, mark)) + 1 for mark in wanted]
     bounds = [0, *(min(end, len(segments)) for end in ends), len(segments)]
-    return [segments[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [segments[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[str]:
@@ -344,7 +345,7 @@ def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[s
             here = bisect.bisect_left(range(len(text)), here, key=lambda r: len(normalizer.apply(text[:r])))
         cuts.append(max(here, cuts[-1]))
     cuts.append(len(text))
-    return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:

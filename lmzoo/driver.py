@@ -115,7 +115,7 @@ def next_validation_s(elapsed_s: float) -> float:
     if elapsed_s < _FIRST_VALIDATION_S:
         return _FIRST_VALIDATION_S
     k = math.floor(_VALIDATIONS_PER_DOUBLING * math.log2(elapsed_s / _FIRST_VALIDATION_S)) + 1
-    due_s = _FIRST_VALIDATION_S * 2.0 ** (k / _VALIDATIONS_PER_DOUBLING)
+    due_s: float = _FIRST_VALIDATION_S * 2.0 ** (k / _VALIDATIONS_PER_DOUBLING)
     return due_s if due_s > elapsed_s else due_s * 2.0 ** (1 / _VALIDATIONS_PER_DOUBLING)
 
 

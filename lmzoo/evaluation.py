@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,12 +52,10 @@ def block_bounds(split: Split) -> list[tuple[int, int]]:
     """Token positions (start, end) of the blocks of a split; the same for every model."""
     bounds = split.starts_D1.tolist()
     if len(split) >= _MIN_BLOCKS:
-        return [(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+        return [(a, b) for a, b in itertools.pairwise(bounds) if b > a]
     length = max(-(-split.n_tokens // _PIECES), 1)
-    cuts = sorted(
-        {*bounds, *(a + i for a, b in zip(bounds, bounds[1:], strict=False) for i in range(0, b - a, length))}
-    )
-    return list(zip(cuts, cuts[1:], strict=False))
+    cuts = sorted({*bounds, *(i for a, b in itertools.pairwise(bounds) for i in range(a, b, length))})
+    return list(itertools.pairwise(cuts))
 
 
 def token_nats(
@@ -130,8 +129,8 @@ def _chunks(
 def _check_same_vocabulary(model: LanguageModel[Any], split: Split) -> None:
     if model.vocab.fingerprint != split.vocab.fingerprint:
         raise VocabularyMismatchError(
-            f"the model's vocabulary is {model.vocab.fingerprint} ({len(model.vocab)} symbols), the text was encoded with "
-            f"{split.vocab.fingerprint} ({len(split.vocab)}); encode it with split.encoded_with(model.vocab)"
+            f"the model's vocabulary is {model.vocab.fingerprint} ({len(model.vocab)} symbols), the text was encoded "
+            f"with {split.vocab.fingerprint} ({len(split.vocab)}); encode it with split.encoded_with(model.vocab)"
         )
 
 

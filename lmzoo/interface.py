@@ -74,10 +74,11 @@ class Trainer(Protocol):
         ...
 
     def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
-        """Learn.  A gradient trainer yields after every step or at least every 0.1 s, a counting trainer once, at its end.
+        """Learn.  A gradient trainer yields after every step or at least every 0.1 s, a counting trainer once at
+        its end.
 
-        At each yield the device is idle.  `valid` serves to stop, to choose options and to fit a few weights of smoothing;
-        no count and no gradient comes from it.  Raises `DivergedError` at the first loss that is not finite.
+        At each yield the device is idle.  `valid` serves to stop, to choose options and to fit a few weights of
+        smoothing; no count and no gradient comes from it.  Raises `DivergedError` at the first loss that is not finite.
         """
         ...
 

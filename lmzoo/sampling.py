@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -42,10 +43,12 @@ def sample(
     """
     if length < 0:
         raise InputError(f"length must be at least 0, got {length}")
-    if not temperature >= 0:
-        raise InputError(f"temperature must be at least 0, got {temperature}")
+    if not 0 <= temperature < math.inf:
+        raise InputError(f"temperature must be at least 0 and finite, got {temperature}")
     if top_k is not None and top_k < 1:
         raise InputError(f"top_k must be at least 1, got {top_k}")
+    if seed < 0:
+        raise InputError(f"seed must be at least 0, got {seed}")
     rng = np.random.default_rng(seed)
     prompt_ids = model.vocab.encode(prompt)
     state = _state_after(model, prompt_ids)
@@ -96,8 +99,12 @@ def _probabilities(
     if np.isfinite(others).any():
         logits_V[unk_id] = -np.inf
     if temperature == 0:
-        return np.eye(len(logits_V))[int(logits_V.argmax())]
+        best_V = np.zeros(len(logits_V))
+        best_V[logits_V.argmax()] = 1.0
+        return best_V
     if k is not None and k < len(logits_V):
         logits_V[np.argsort(-logits_V, kind="stable")[k:]] = -np.inf
-    p_V = np.exp((logits_V - logits_V.max()) / temperature)
-    return np.asarray(p_V / p_V.sum(), np.float64)
+    with np.errstate(over="ignore"):  # a tiny temperature sends the others to -inf, which is right
+        p_V: npt.NDArray[np.float64] = np.exp((logits_V - logits_V.max()) / temperature)
+    p_V /= p_V.sum()
+    return p_V

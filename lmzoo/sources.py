@@ -1,7 +1,7 @@
 """Corpora by name: where their text lies, what it is, and how it is read when nothing else is asked.
 
-A file is looked for under the folder named by `LMZOO_DATA`, then in the user's cache, then downloaded; whatever was found
-is checked against its sha256 where one is known.
+A file is looked for under the folder named by `LMZOO_DATA`, then in the user's cache, then downloaded; whatever was
+found is checked against its sha256 where one is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Model specs: `name`, or `name:key=value,key=value`, or `name:value,key=value`; and configs filled from their options."""
+"""Model specs: `name`, `name:key=value,key=value` or `name:value,key=value`; and configs filled from their options."""
 
 from __future__ import annotations
 

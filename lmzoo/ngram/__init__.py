@@ -1,0 +1,1 @@
+"""Counting models: n-grams of any order."""

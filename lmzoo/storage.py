@@ -1,8 +1,8 @@
 """Model files: a JSON header and arrays.  No pickle; nothing in a file is executed.
 
-Layout: 8 bytes of magic, the header's length (uint64, little-endian), the header (UTF-8 JSON), and each array at a
-multiple of 64 bytes.  The header names format, kind, vocabulary, options, where each array lies, and the sha256 of
-everything after it.
+Layout: 8 bytes of magic, the header's length (uint64, little-endian), the sha256 of everything that follows, the header
+(UTF-8 JSON), and each array at a multiple of 64 bytes.  The header names format, kind, vocabulary, options, and where
+each array lies.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ from lmzoo.vocab import Vocab
 FORMAT = 1
 _MAGIC = b"\x89lmzoo\r\n"
 _ALIGNMENT = 64
+# magic, length and sha256 stand before the header
+_LENGTH = slice(8, 16)
+_SHA256 = slice(16, 48)
+_HEADER_START = 48
 _DTYPES = ("|u1", "|i1", "|b1", "<u2", "<i2", "<u4", "<i4", "<i8", "<f2", "<f4", "<f8")
 
 
@@ -31,19 +35,20 @@ def save(model: LanguageModel[Any], path: str | Path) -> Path:
     """Write a model; the file appears whole or not at all.  Raises `StorageError`."""
     path = Path(path)
     data = to_bytes(model)
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            try:
+        if path.exists() and not path.is_file():
+            raise StorageError(f"cannot write {path}: it is there and is no regular file")
+        try:
+            with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-                temporary.replace(path)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     return path
 
 
@@ -51,8 +56,8 @@ def load(path: str | Path) -> LanguageModel[Any]:
     """Read a model.  Raises `ForeignFileError`, `NewerFileError`, `CorruptFileError` or `StorageError`."""
     try:
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     return from_bytes(data, str(path))
 
 
@@ -76,24 +81,28 @@ def to_bytes(model: LanguageModel[Any]) -> bytes:
         "vocab": model.vocab.to_header(),
         "options": options,
         "arrays": table,
-        "sha256": hashlib.sha256(payload).hexdigest(),
     }
     text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode()
-    text += b" " * (-(len(_MAGIC) + 8 + len(text)) % _ALIGNMENT)
-    return b"".join((_MAGIC, len(text).to_bytes(8, "little"), text, payload))
+    text += b" " * (-(_HEADER_START + len(text)) % _ALIGNMENT)
+    digest = hashlib.sha256(text)
+    digest.update(payload)
+    return b"".join((_MAGIC, len(text).to_bytes(8, "little"), digest.digest(), text, payload))
 
 
 def from_bytes(data: bytes, source: str) -> LanguageModel[Any]:
     """A model from the bytes of its file; `source` names them in errors."""
     header, payload = _parse(data, source)
-    stored = stored_class(header["kind"])
+    kind = str(header.get("kind"))
+    stored = stored_class(kind)
     if stored is None:
-        raise NewerFileError(f"{source} holds a model of kind {header['kind']!r}, which this version does not know")
+        raise NewerFileError(
+            f"{source} holds a model of kind {kind!r}, which this version does not know; upgrade lmzoo"
+        )
     try:
         arrays = {entry["name"]: _array(entry, payload) for entry in header["arrays"]}
         vocab = Vocab.from_header(header["vocab"])
         model: LanguageModel[Any] = stored.from_parts(vocab, header["options"], arrays)  # type: ignore[attr-defined]
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CorruptFileError(f"{source} is damaged: its header does not describe a model ({error})") from error
     return model
 
@@ -104,21 +113,19 @@ def _parse(data: bytes, source: str) -> tuple[dict[str, Any], memoryview]:
         if data and _MAGIC.startswith(data):
             raise CorruptFileError(f"{source} is cut short: it ends within its first {len(_MAGIC)} bytes")
         raise ForeignFileError(f"{source} is not a model file of lmzoo ({what}); write one with lmzoo.save")
-    start = len(_MAGIC) + 8
-    length = int.from_bytes(data[len(_MAGIC) : start], "little")
-    if len(data) < start + length:
-        raise CorruptFileError(f"{source} is cut short: {len(data)} bytes, its header alone needs {start + length}")
+    end = _HEADER_START + int.from_bytes(data[_LENGTH], "little")
+    if len(data) < end:
+        raise CorruptFileError(f"{source} is cut short or damaged: {len(data)} bytes, its header ends at {end}")
     try:
-        header = json.loads(data[start : start + length])
+        header = json.loads(data[_HEADER_START:end])
         found = header["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptFileError(f"{source} is damaged: its header cannot be read") from error
     if not isinstance(found, int) or found > FORMAT:
         raise NewerFileError(f"{source} has format {found}, this version reads up to {FORMAT}; upgrade lmzoo")
-    payload = memoryview(data)[start + length :]
-    if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
+    if hashlib.sha256(memoryview(data)[_HEADER_START:]).digest() != data[_SHA256]:
         raise CorruptFileError(f"{source} is damaged or cut short: its checksum does not match")
-    return header, payload
+    return header, memoryview(data)[end:]
 
 
 def _array(entry: dict[str, Any], payload: memoryview) -> np.ndarray[Any, np.dtype[Any]]:

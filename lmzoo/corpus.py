@@ -5,7 +5,6 @@ The context policy is decided here and nowhere else; models and `evaluate` only 
 
 from __future__ import annotations
 
-import bisect
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
+from lmzoo.errors import CorpusError, InputError, TextError, TooShortError, did_you_mean
 from lmzoo.sources import SOURCES, named_source
 from lmzoo.text import BOS, EOS, NORMALIZERS, TOKENIZERS, UNK, Normalizer, escape_marker, read_text, split_words
 from lmzoo.vocab import Ids, Vocab, build_vocab, encode_segments
@@ -33,6 +32,7 @@ _REACH = 100
 
 # segments encoded at a time: enough to be fast, few enough that their words take little memory
 _BLOCK = 1024
+_PARTS = ({"whole"}, {"train", "test"}, {"train", "valid", "test"})
 _NO_POSITIONS = np.zeros(0, np.int64)
 
 
@@ -182,7 +182,7 @@ def load_corpus(
     if given:
         texts = {part: read_text(Path(path)) for part, path in given.items()}
         label = Path(given["train"]).name
-    elif str(name) in SOURCES or not Path(str(name)).exists():
+    elif str(name) in SOURCES or not _is_there(str(name)):
         source = named_source(str(name))
         label, own_unk = source.name, source.own_unk
         tokens, normalize = tokens or source.tokens, normalize or source.normalize
@@ -198,6 +198,13 @@ def load_corpus(
         min_freq=min_freq,
         own_unk=own_unk,
     )
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return bool(path) and Path(path).exists()
+    except OSError:  # a name longer than the system allows
+        return False
 
 
 def corpus_from_texts(
@@ -217,6 +224,10 @@ def corpus_from_texts(
     for value, table, kind in ((normalize, NORMALIZERS, "normaliser"), (tokens, TOKENIZERS, "tokenizer")):
         if value not in table:
             raise InputError(f"no {kind} {value!r}.{did_you_mean(value, table)} There are: {', '.join(sorted(table))}")
+    if set(texts) not in _PARTS:
+        raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
+    for part, text in texts.items():
+        _check_encodable(part, text)
     policy = _policy(documents, tokens)
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = _cut_parts(texts, policy, normalizer)
@@ -244,6 +255,16 @@ def corpus_from_texts(
         n_markers=_count_markers(parts, own_unk) if TOKENIZERS[tokens].by_words else 0,
         test_overlap=_overlap(parts["train"], parts["test"]),
     )
+
+
+def _check_encodable(part: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"the {part} text has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character "
+            f"{error.start}; remove it: no UTF-8 file can hold it"
+        ) from error
 
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
@@ -341,11 +362,27 @@ def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[s
         reach = normalized[mark : mark + _REACH]
         here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(normalized)))
         if not normalizer.lossless:
-            # the shortest raw prefix whose normalised form is that long
-            here = bisect.bisect_left(range(len(text)), here, key=lambda r: len(normalizer.apply(text[:r])))
+            here = _raw_length(text, here, normalizer)
         cuts.append(max(here, cuts[-1]))
     cuts.append(len(text))
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+def _raw_length(text: str, wanted: int, normalizer: Normalizer) -> int:
+    """The length of the shortest raw prefix whose normalised form has `wanted` characters, by bisection."""
+    low, high = 0, len(text)
+    # after a letter every normaliser goes on as if the text began there, so what stands before it is measured once
+    start, n_before = 0, 0
+    while low < high:
+        middle = (low + high) // 2
+        n_chars = n_before + len(normalizer.apply(text[start:middle]))
+        if n_chars >= wanted:
+            high = middle
+            continue
+        low = middle + 1
+        if text[middle - 1 : middle].isascii() and text[middle - 1 : middle].isalpha():
+            start, n_before = middle, n_chars
+    return low
 
 
 def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:

@@ -38,7 +38,7 @@ def parse_spec(text: str) -> Spec:
     value = None
     options: dict[str, str] = {}
     for position, item in enumerate(items):
-        key, equals, setting = item.partition("=")
+        key, equals, setting = (piece.strip() for piece in item.partition("="))
         # 'a+b(c=1)' is a bare value: its '=' stands inside parentheses
         if not equals or "(" in key:
             if position or not item:
@@ -47,7 +47,7 @@ def parse_spec(text: str) -> Spec:
         elif key in options:
             raise SpecError(f"{key!r} is given twice in {text!r}")
         else:
-            options[key.strip()] = setting.strip()
+            options[key] = setting
     return Spec(text=text.strip(), name=name, value=value, options=options)
 
 

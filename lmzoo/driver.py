@@ -12,7 +12,7 @@ import numpy as np
 from lmzoo import storage
 from lmzoo.budget import Budget
 from lmzoo.corpus import Corpus
-from lmzoo.errors import SpecError
+from lmzoo.errors import CorpusError, InputError, SpecError
 from lmzoo.evaluation import evaluate
 from lmzoo.interface import LanguageModel, Progress, Storable, Trainer
 from lmzoo.registry import create_trainer, find_entry
@@ -49,6 +49,8 @@ class Training:
     """
 
     def __init__(self, trainer: Trainer, corpus: Corpus, budget: Budget, *, seed: int = 0) -> None:
+        if seed < 0:
+            raise InputError(f"seed must be at least 0, got {seed}")
         self.trainer = trainer
         self.budget = budget
         self.progress = Progress(tokens=0)
@@ -154,6 +156,8 @@ def train(
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     if not isinstance(spec, Spec):
         raise SpecError(f"a spec is text such as 'trigram', got {type(spec).__name__}")
+    if not isinstance(corpus, Corpus):
+        raise CorpusError(f"a model is trained on a Corpus, got {type(corpus).__name__}; make one with load_corpus")
     limits = budget_for(spec, seconds=budget, epochs=epochs, max_steps=max_steps)
     training = Training(create_trainer(spec, corpus.vocab, device=device), corpus, limits, seed=seed)
     for _ in training if limits.seconds is not None else training.run():

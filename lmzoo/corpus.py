@@ -16,9 +16,21 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import CorpusError, InputError, TextError, TooShortError, did_you_mean
+from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
 from lmzoo.sources import SOURCES, named_source
-from lmzoo.text import BOS, EOS, NORMALIZERS, TOKENIZERS, UNK, Normalizer, escape_marker, read_text, split_words
+from lmzoo.text import (
+    BOS,
+    EOS,
+    NORMALIZERS,
+    TOKENIZERS,
+    UNK,
+    Normalizer,
+    check_encodable,
+    escape_marker,
+    raw_length,
+    read_text,
+    split_words,
+)
 from lmzoo.vocab import Ids, Vocab, build_vocab, encode_segments
 
 Policy = Literal["file", "line", "paragraph", "running"]
@@ -169,7 +181,7 @@ def load_corpus(
         min_freq: rarer training tokens become `<unk>`.
 
     Raises:
-        UnknownCorpusError, MissingDataError, TooShortError, UndecodableTextError, InputError.
+        UnknownCorpusError, MissingDataError, TooShortError, UndecodableInputError.
     """
     given: dict[str, str | Path] = {
         part: path for part, path in (("train", train), ("valid", valid), ("test", test)) if path is not None
@@ -227,7 +239,7 @@ def corpus_from_texts(
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     for part, text in texts.items():
-        _check_encodable(part, text)
+        check_encodable(text, f"the {part} text")
     policy = _policy(documents, tokens)
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = _cut_parts(texts, policy, normalizer)
@@ -255,16 +267,6 @@ def corpus_from_texts(
         n_markers=_count_markers(parts, own_unk) if TOKENIZERS[tokens].by_words else 0,
         test_overlap=_overlap(parts["train"], parts["test"]),
     )
-
-
-def _check_encodable(part: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise TextError(
-            f"the {part} text has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character "
-            f"{error.start}; remove it: no UTF-8 file can hold it"
-        ) from error
 
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
@@ -362,27 +364,10 @@ def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[s
         reach = normalized[mark : mark + _REACH]
         here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(normalized)))
         if not normalizer.lossless:
-            here = _raw_length(text, here, normalizer)
+            here = raw_length(text, here, normalizer)
         cuts.append(max(here, cuts[-1]))
     cuts.append(len(text))
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
-
-
-def _raw_length(text: str, wanted: int, normalizer: Normalizer) -> int:
-    """The length of the shortest raw prefix whose normalised form has `wanted` characters, by bisection."""
-    low, high = 0, len(text)
-    # after a letter every normaliser goes on as if the text began there, so what stands before it is measured once
-    start, n_before = 0, 0
-    while low < high:
-        middle = (low + high) // 2
-        n_chars = n_before + len(normalizer.apply(text[start:middle]))
-        if n_chars >= wanted:
-            high = middle
-            continue
-        low = middle + 1
-        if text[middle - 1 : middle].isascii() and text[middle - 1 : middle].isalpha():
-            start, n_before = middle, n_chars
-    return low
 
 
 def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:

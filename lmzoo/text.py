@@ -50,6 +50,16 @@ def decode_bytes(data: bytes, source: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def check_encodable(text: str, source: str) -> None:
+    """Raise `TextError` for a text that no UTF-8 file can hold; `source` names it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"{source} has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character {error.start}; remove it"
+        ) from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class Normalizer:
     """A named rewriting of text.  `lossless`: the text comes back unchanged."""
@@ -70,6 +80,23 @@ NORMALIZERS: Mapping[str, Normalizer] = {
         Normalizer(name="letters", apply=lambda text: _NOT_LETTERS.sub(" ", text).lower(), lossless=False),
     )
 }
+
+
+def raw_length(text: str, wanted: int, normalizer: Normalizer) -> int:
+    """The length of the shortest raw prefix whose normalised form has `wanted` characters, by bisection."""
+    low, high = 0, len(text)
+    # after a letter every normaliser goes on as if the text began there, so what stands before it is measured once
+    start, n_before = 0, 0
+    while low < high:
+        middle = (low + high) // 2
+        n_chars = n_before + len(normalizer.apply(text[start:middle]))
+        if n_chars >= wanted:
+            high = middle
+            continue
+        low = middle + 1
+        if text[middle - 1 : middle].isascii() and text[middle - 1 : middle].isalpha():
+            start, n_before = middle, n_chars
+    return low
 
 
 @dataclass(frozen=True, kw_only=True)

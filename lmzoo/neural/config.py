@@ -1,0 +1,215 @@
+"""Options of the neural models and the recipes that fill what is not given.  Imports nothing heavy.
+
+The default recipe was chosen on the validation part of `genesis` alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lmzoo.errors import OptionValueError, did_you_mean
+
+CellName = Literal["rnn", "gru", "lstm"]
+Kernel = Literal["scratch", "library"]
+Recipe = Literal["default", "textbook"]
+Optimizer = Literal["sgd", "adam"]
+Activation = Literal["tanh", "relu"]
+Input = Literal["lookup", "onehot"]
+Sampling = Literal["sequential", "random"]
+Schedule = Literal["constant", "cosine"]
+
+# stands for "the recipe decides"; no config keeps it
+FROM_RECIPE: Any = None
+
+_SHARED: Mapping[Recipe, Mapping[str, Any]] = {
+    "default": {
+        "layers": 1,
+        "optimizer": "adam",
+        "clip": 1.0,
+        "dropout": 0.0,
+        "activation": "tanh",
+        "schedule": "cosine",
+    },
+    # the hyperparameters of the textbook's chapter on recurrent networks
+    "textbook": {
+        "hidden": 256,
+        "layers": 1,
+        "batch_size": 32,
+        "lr": 1.0,
+        "optimizer": "sgd",
+        "clip": 1.0,
+        "dropout": 0.0,
+        "activation": "tanh",
+        "schedule": "constant",
+    },
+}
+_RECURRENT: Mapping[Recipe, Mapping[str, Any]] = {
+    "default": {
+        "hidden": 256,
+        "embedding": 64,
+        "batch_size": 32,
+        "num_steps": 32,
+        "lr": 0.004,
+        "sampling": "sequential",
+    },
+    "textbook": {"embedding": 0, "num_steps": 35, "input": "onehot", "sampling": "sequential"},
+}
+_BY_CELL: Mapping[tuple[Recipe, CellName], Mapping[str, Any]] = {}
+_WINDOW: Mapping[Recipe, Mapping[str, Any]] = {
+    "default": {"hidden": 256, "embedding": 32, "batch_size": 256, "lr": 0.004, "context_size": 8},
+    # as many predictions a step as the recurrent networks make: 32 x 35
+    "textbook": {"embedding": 32, "batch_size": 32 * 35, "context_size": 4},
+}
+
+_LEAST: Mapping[str, int] = {
+    "hidden": 1,
+    "layers": 1,
+    "embedding": 0,
+    "batch_size": 1,
+    "num_steps": 1,
+    "context_size": 1,
+    "lr": 0,
+    "clip": 0,
+    "dropout": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    """A recurrent network and how it is trained; what is left out comes from the recipe.
+
+    Attributes:
+        cell: rnn (Elman 1990), gru (Cho et al. 2014), lstm (Hochreiter & Schmidhuber 1997, with a forget gate).
+        kernel: scratch (the cell written out here) or library (torch's own layer).
+        recipe: default (best within 15 s on 2 cores) or textbook.
+        hidden: units of a layer.
+        layers: recurrent layers, one upon the other.
+        embedding: numbers that stand for a token; 0: the input weights' own column (a one-hot product).
+        batch_size, num_steps: columns and tokens of a training batch; gradients reach `num_steps` tokens back.
+        lr: the highest learning rate.
+        optimizer: sgd or adam (Kingma & Ba 2015).
+        clip: the largest global norm of a gradient (theta); 0: never clipped.
+        dropout: share of units dropped between layers, of embeddings and before the output; one mask a sequence (Gal &
+            Ghahramani 2016).
+        activation: tanh or relu, of the rnn; the others have tanh.
+        input: lookup, or onehot: a product with one-hot rows, the same numbers computed as the textbook has them.
+        sampling: sequential (state goes on from batch to batch) or random (it starts anew).
+        schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+    """
+
+    cell: CellName = "lstm"
+    kernel: Kernel = "scratch"
+    recipe: Recipe = "default"
+    hidden: int = FROM_RECIPE
+    layers: int = FROM_RECIPE
+    embedding: int = FROM_RECIPE
+    batch_size: int = FROM_RECIPE
+    num_steps: int = FROM_RECIPE
+    lr: float = FROM_RECIPE
+    optimizer: Optimizer = FROM_RECIPE
+    clip: float = FROM_RECIPE
+    dropout: float = FROM_RECIPE
+    activation: Activation = FROM_RECIPE
+    input: Input = FROM_RECIPE
+    sampling: Sampling = FROM_RECIPE
+    schedule: Schedule = FROM_RECIPE
+
+    def __post_init__(self) -> None:
+        _check_choices(self, ("cell", "kernel", "recipe"))
+        by_cell = _BY_CELL.get((self.recipe, self.cell), {})
+        _fill(self, {**_SHARED[self.recipe], **_RECURRENT[self.recipe], **by_cell})
+        takes_vectors = self.kernel == "library" and self.embedding == 0
+        _fill(self, {"input": "onehot" if takes_vectors else "lookup"})
+        _check(self)
+        if self.cell != "rnn" and self.activation != "tanh":
+            raise OptionValueError(f"activation of a {self.cell} is tanh, got {self.activation!r}; the rnn has both")
+        if takes_vectors and self.input == "lookup":
+            raise OptionValueError(
+                "input=lookup needs embedding above 0 here: torch's own layers take vectors, not ids"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowConfig:
+    """A feed-forward network over the last tokens (Bengio et al. 2003) and how it is trained.
+
+    Attributes:
+        recipe: default (best within 15 s on 2 cores) or textbook.
+        context_size: tokens of history that are seen.
+        hidden, layers: units of a hidden layer, hidden layers.
+        embedding: numbers that stand for a token.
+        batch_size: predictions of a training batch.
+        lr: the highest learning rate.
+        optimizer: sgd or adam (Kingma & Ba 2015).
+        clip: the largest global norm of a gradient (theta); 0: never clipped.
+        dropout: share of units dropped, of the embeddings and of every hidden layer.
+        activation: tanh or relu.
+        schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+    """
+
+    recipe: Recipe = "default"
+    context_size: int = FROM_RECIPE
+    hidden: int = FROM_RECIPE
+    layers: int = FROM_RECIPE
+    embedding: int = FROM_RECIPE
+    batch_size: int = FROM_RECIPE
+    lr: float = FROM_RECIPE
+    optimizer: Optimizer = FROM_RECIPE
+    clip: float = FROM_RECIPE
+    dropout: float = FROM_RECIPE
+    activation: Activation = FROM_RECIPE
+    schedule: Schedule = FROM_RECIPE
+
+    def __post_init__(self) -> None:
+        _check_choices(self, ("recipe",))
+        _fill(self, {**_SHARED[self.recipe], **_WINDOW[self.recipe]})
+        _check(self)
+        if self.embedding < 1:
+            raise OptionValueError(f"embedding of a window model must be at least 1, got {self.embedding}")
+
+
+Config = RecurrentConfig | WindowConfig
+
+
+def _fill(config: Config, values: Mapping[str, Any]) -> None:
+    """Give the fields that were left out their values."""
+    for name, value in values.items():
+        if hasattr(config, name) and getattr(config, name) is None:
+            object.__setattr__(config, name, value)
+
+
+def _check(config: Config) -> None:
+    """Every field has the type of its annotation and a value in range."""
+    hints = typing.get_type_hints(type(config))
+    choices = [f.name for f in dataclasses.fields(config) if typing.get_origin(hints[f.name]) is Literal]
+    _check_choices(config, choices)
+    for name, hint in hints.items():
+        if name not in choices:
+            _check_number(name, getattr(config, name), hint)
+    if config.lr == 0:
+        raise OptionValueError("lr must be above 0, got 0")
+    if config.dropout >= 1:
+        raise OptionValueError(f"dropout must be below 1, got {config.dropout}")
+
+
+def _check_choices(config: Config, names: typing.Iterable[str]) -> None:
+    hints = typing.get_type_hints(type(config))
+    for name in names:
+        value, choices = getattr(config, name), typing.get_args(hints[name])
+        if value not in choices:
+            hint = did_you_mean(str(value), choices)
+            raise OptionValueError(f"{name} is one of {', '.join(choices)}, got {value!r}.{hint}")
+
+
+def _check_number(name: str, value: Any, wanted: type) -> None:
+    accepted = (int,) if wanted is int else (int, float)
+    if isinstance(value, bool) or not isinstance(value, accepted):
+        kind = "a whole number" if wanted is int else "a number"
+        raise OptionValueError(f"{name} must be {kind}, got {value!r}")
+    if not math.isfinite(value) or value < _LEAST[name]:
+        raise OptionValueError(f"{name} must be a number of at least {_LEAST[name]}, got {value}")

@@ -1,0 +1,167 @@
+"""The networks themselves: ids in, logits out; what they are trained with stands in `training.py`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lmzoo.neural.cells import ACTIVATIONS, CELLS, ScratchLayer, States, one_hot
+from lmzoo.neural.config import RecurrentConfig, WindowConfig
+from lmzoo.neural.library import LibraryLayer
+
+
+class Dropout:
+    """Drops a share of units, drawn from its own generator; what is left is scaled up to keep the mean.
+
+    Vectors (T, B, H) share one mask for all steps (Gal & Ghahramani 2016), rows (N, H) have one each.
+    """
+
+    def __init__(self, share: float, generator: torch.Generator) -> None:
+        self.share = share
+        self._generator = generator
+
+    def __call__(self, x: Tensor) -> Tensor:
+        shape = (1, *x.shape[1:]) if x.ndim == 3 else x.shape
+        kept = torch.rand(shape, generator=self._generator, device=x.device, dtype=x.dtype) >= self.share
+        return x * kept / (1.0 - self.share)
+
+
+class Network(nn.Module):
+    """What both networks share: weights by name and the output layer.
+
+    `<s>` is never predicted: its logit is -inf, so that no mass and no gradient ever goes there.
+    """
+
+    bos_mask_V: Tensor
+
+    def __init__(self, n_symbols: int, bos_id: int, hidden: int) -> None:
+        super().__init__()
+        self.n_symbols = n_symbols
+        self.hidden = hidden
+        self.output_weight = nn.Parameter(torch.zeros(n_symbols, hidden))
+        self.output_bias = nn.Parameter(torch.zeros(n_symbols))
+        self.register_buffer("bos_mask_V", torch.zeros(n_symbols), persistent=False)
+        self.bos_mask_V[bos_id] = -math.inf
+
+    @abstractmethod
+    def weights(self) -> dict[str, nn.Parameter]:
+        """Every weight by the name it has in a model file."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.output_weight.device
+
+    def logits(self, hidden_NxH: Tensor) -> Tensor:
+        """Unnormalised ln p of every symbol, (N, V)."""
+        return functional.linear(hidden_NxH, self.output_weight, self.output_bias + self.bos_mask_V)
+
+
+class RecurrentNetwork(Network):
+    """Embedding (or none), recurrent layers, output layer.  S states (h, or h and c) of K layers are one tensor."""
+
+    def __init__(self, config: RecurrentConfig, n_symbols: int, bos_id: int) -> None:
+        super().__init__(n_symbols, bos_id, config.hidden)
+        self.n_states = CELLS[config.cell].n_states
+        self.by_lookup = config.input == "lookup"
+        self.embedding = nn.Parameter(torch.zeros(n_symbols, config.embedding)) if config.embedding else None
+        sizes = [config.embedding or n_symbols, *[config.hidden] * (config.layers - 1)]
+        self.layers = nn.ModuleList(_layer(config, size) for size in sizes)
+
+    def recurrent_layers(self) -> list[ScratchLayer | LibraryLayer]:
+        return [cast(ScratchLayer | LibraryLayer, layer) for layer in self.layers]
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        named = {} if self.embedding is None else {"embedding": self.embedding}
+        for k, layer in enumerate(self.recurrent_layers()):
+            named |= {f"layer{k}.{name}": weight for name, weight in layer.weights().items()}
+        return named | {"output.weight": self.output_weight, "output.bias": self.output_bias}
+
+    def zero_state(self, batch_size: int) -> Tensor:
+        """The state before anything was read, (S, K, B, H)."""
+        return self.output_weight.new_zeros(self.n_states, len(self.layers), batch_size, self.hidden)
+
+    def forward(self, ids_TxB: Tensor, state_SxKxBxH: Tensor, dropout: Dropout | None = None) -> tuple[Tensor, Tensor]:
+        """The top layer's outputs (T, B, H) and the state after the last step."""
+        x = self._embedded(ids_TxB, dropout)
+        after: list[States] = []
+        for k, layer in enumerate(self.layers):
+            if k and dropout:
+                x = dropout(x)
+            x, states = layer(x, state_SxKxBxH[:, k].unbind(0))
+            after.append(states)
+        state_SxKxBxH = torch.stack([torch.stack(layers) for layers in zip(*after, strict=True)])
+        return (dropout(x) if dropout else x), state_SxKxBxH
+
+    def _embedded(self, ids_TxB: Tensor, dropout: Dropout | None) -> Tensor:
+        """Vectors (T, B, E), or the ids themselves where the first layer reads ids."""
+        if self.embedding is None:
+            return ids_TxB
+        if self.by_lookup:
+            x_TxBxE = functional.embedding(ids_TxB, self.embedding)
+        else:
+            x_TxBxE = one_hot(ids_TxB, self.embedding.t()) @ self.embedding
+        return dropout(x_TxBxE) if dropout else x_TxBxE
+
+
+class WindowNetwork(Network):
+    """Embeddings of the last C tokens side by side, hidden layers, output layer (Bengio et al. 2003)."""
+
+    def __init__(self, config: WindowConfig, n_symbols: int, bos_id: int) -> None:
+        super().__init__(n_symbols, bos_id, config.hidden)
+        self.activation = config.activation
+        self.embedding = nn.Parameter(torch.zeros(n_symbols, config.embedding))
+        sizes = [config.context_size * config.embedding, *[config.hidden] * config.layers]
+        self.hidden_weights = nn.ParameterList(torch.zeros(m, n) for n, m in itertools.pairwise(sizes))
+        self.hidden_biases = nn.ParameterList(torch.zeros(m) for m in sizes[1:])
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        named = {"embedding": self.embedding}
+        for k, (weight, bias) in enumerate(zip(self.hidden_weights, self.hidden_biases, strict=True)):
+            named |= {f"hidden{k}.weight": weight, f"hidden{k}.bias": bias}
+        return named | {"output.weight": self.output_weight, "output.bias": self.output_bias}
+
+    def forward(self, windows_NxC: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """What the output layer reads, (N, H); the oldest token comes first."""
+        x_NxM = functional.embedding(windows_NxC, self.embedding).flatten(1)
+        for weight, bias in zip(self.hidden_weights, self.hidden_biases, strict=True):
+            x_NxM = dropout(x_NxM) if dropout else x_NxM
+            x_NxM = ACTIVATIONS[self.activation](functional.linear(x_NxM, weight, bias))
+        return dropout(x_NxM) if dropout else x_NxM
+
+
+def initialize(network: Network, generator: torch.Generator) -> None:
+    """Draw all weights: uniform within 1/sqrt(fan-in), N(0, 1) embeddings, a forget gate that starts open (bias 1).
+
+    They are drawn on the CPU in the order of their names: the same for every kernel and device.
+    """
+    with torch.no_grad():
+        for name, weight in network.weights().items():
+            weight.copy_(_drawn(name, weight.shape, network.hidden, generator))
+        if isinstance(network, RecurrentNetwork) and network.n_states == CELLS["lstm"].n_states:
+            for layer in network.recurrent_layers():
+                # Gers et al. 2000, Jozefowicz et al. 2015; gates are i, f, g, o
+                layer.weights()["bias_ih"][network.hidden : 2 * network.hidden] = 1.0
+
+
+def _drawn(name: str, shape: torch.Size, hidden: int, generator: torch.Generator) -> Tensor:
+    if name == "embedding":
+        return torch.empty(shape).normal_(generator=generator)
+    if "bias" in name:
+        return torch.zeros(shape)
+    # a one-hot input has one active column: its fan-in is as good as 1, and the state's scale serves it well
+    fan_in = hidden if name.endswith("weight_ih") else shape[1]
+    bound = 1.0 / math.sqrt(fan_in)
+    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+
+def _layer(config: RecurrentConfig, n_inputs: int) -> ScratchLayer | LibraryLayer:
+    if config.kernel == "library":
+        return LibraryLayer(config.cell, n_inputs, config.hidden, activation=config.activation)
+    by_lookup = config.input == "lookup"
+    return ScratchLayer(config.cell, n_inputs, config.hidden, activation=config.activation, by_lookup=by_lookup)

@@ -1,0 +1,93 @@
+"""Gradient descent: SGD, Adam, clipping, learning-rate schedules.
+
+Written out: torch.optim loads torch's compiler at the first optimizer, a second and tens of megabytes that every
+training would be charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+# the share of the budget in which the learning rate rises, and what is left of it at the end
+_RISE = 0.02
+_REST = 0.01
+
+
+class Optimizer(Protocol):
+    def step(self, gradients: Sequence[Tensor], lr: float) -> None:
+        """Change the parameters in place."""
+
+
+class Sgd:
+    """Plain stochastic gradient descent."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._parameters = parameters
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], lr: float) -> None:
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
+            parameter.add_(gradient, alpha=-lr)
+
+
+class Adam:
+    """Adam with bias correction (Kingma & Ba 2015, algorithm 1); beta 0.9 and 0.999, epsilon 1e-8."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._parameters = parameters
+        self._mean = [torch.zeros_like(p) for p in parameters]
+        self._square = [torch.zeros_like(p) for p in parameters]
+        self._n_steps = 0
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], lr: float) -> None:
+        self._n_steps += 1
+        mean_share = 1.0 - _BETA1**self._n_steps
+        square_root = math.sqrt(1.0 - _BETA2**self._n_steps)
+        for parameter, gradient, mean, square in zip(
+            self._parameters, gradients, self._mean, self._square, strict=True
+        ):
+            mean.lerp_(gradient, 1.0 - _BETA1)
+            square.mul_(_BETA2).addcmul_(gradient, gradient, value=1.0 - _BETA2)
+            divisor = square.sqrt().div_(square_root).add_(_EPSILON)
+            parameter.addcdiv_(mean, divisor, value=-lr / mean_share)
+
+
+OPTIMIZERS: Mapping[str, Callable[[Sequence[Tensor]], Optimizer]] = {"sgd": Sgd, "adam": Adam}
+
+
+def constant(used: float) -> float:
+    """The whole learning rate all the time."""
+    return 1.0
+
+
+def cosine(used: float) -> float:
+    """A linear rise over the first fiftieth of the budget, then half a cosine down to a hundredth (Loshchilov 2017)."""
+    if used < _RISE:
+        return max(used / _RISE, _REST)
+    along = (used - _RISE) / (1.0 - _RISE)
+    return _REST + (1.0 - _REST) * 0.5 * (1.0 + math.cos(math.pi * along))
+
+
+SCHEDULES: Mapping[str, Callable[[float], float]] = {"constant": constant, "cosine": cosine}
+
+
+@torch.no_grad()
+def clip_global_norm(gradients: Sequence[Tensor], largest: float) -> Tensor:
+    """Scale gradients in place so that their global L2 norm is at most `largest` (Pascanu et al. 2013); 0: leave them.
+
+    Returns the norm that they had.
+    """
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+    if largest:
+        # the same operations whether it bites or not, so that nothing waits for the device
+        factor = (largest / norm).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor)
+    return norm

@@ -1,0 +1,257 @@
+"""Intervals, paired tests and speed to perplexity, from the blocks and curves of stored records.
+
+**Interval of a perplexity**: percentile bootstrap over blocks of the test text (and over seeds where there are
+several) of the nats per token, which is a ratio of two sums.  Its quantiles are widened from the normal to Student's t
+(Hesterberg 2015, "expanded percentile"), since plain percentiles cover too little with few blocks.
+
+**Paired test of two models**: the difference of nats per token over the same blocks, divided by its standard error,
+against Student's t.  The division is what holds the level: per-block differences are sums over many tokens of
+different number, so a rank or a sign test would test another hypothesis, and an unstudentised bootstrap rejects too
+often.  Unlike resampling, it has no smallest p, so Holm's correction over hundreds of pairs still leaves something to
+find.  The variance between seeds is added to that between blocks, with Welch's and Satterthwaite's degrees of freedom.
+
+**Impossible tokens**: a model that gave some block probability zero has infinite perplexity and no interval.  Against
+a model that gave none, it can only lose: p is the exact two-sided sign test over the blocks where one was possible and
+the other not, 2 x 0.5^k, so that at least 6 such blocks are needed.  Two infinite models are never told apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.records import CurvePoint
+
+Floats = npt.NDArray[np.float64]
+Verdict = Literal["a", "b", "~"]
+
+LEVEL = 0.05
+N_RESAMPLES = 2000
+# more documents than that are joined with their neighbours, which also keeps their dependence inside a block
+MAX_BLOCKS = 1000
+# from this many seeds on, the fastest and the slowest are dropped
+_MANY_SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Both ends of a 95 % interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTest:
+    """Model a against model b: nats per token of a less those of b (above 0: b is better), 95 % interval, p.
+
+    None where there is no such value: both perplexities are infinite, or a single block shows no spread.
+    """
+
+    diff: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+    def verdict(self, p_corrected: float | None) -> Verdict:
+        """Which of the two is better; `~` when the corrected p leaves it open."""
+        if self.diff is None or p_corrected is None or p_corrected > LEVEL or self.diff == 0:
+            return "~"
+        return "a" if self.diff < 0 else "b"
+
+
+def join_blocks(values_SxB: Floats, max_blocks: int = MAX_BLOCKS) -> Floats:
+    """Sums over neighbouring blocks, so that at most `max_blocks` remain along the last axis."""
+    n_blocks = values_SxB.shape[-1]
+    if n_blocks <= max_blocks:
+        return values_SxB
+    starts = np.linspace(0, n_blocks, max_blocks, endpoint=False).astype(np.int64)
+    return np.add.reduceat(values_SxB, starts, axis=-1)
+
+
+def perplexity_interval(nats_SxB: Floats, tokens_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
+    """95 % interval of a perplexity from the nats of each block (a row per seed) and the blocks' tokens.
+
+    None where there is none: an infinite block, or fewer than two blocks.
+    """
+    nats_SxB, tokens_B = join_blocks(nats_SxB), join_blocks(tokens_B)
+    n_blocks = len(tokens_B)
+    if n_blocks < 2 or not np.isfinite(nats_SxB).all():
+        return None
+    counts_RxB = _resample_counts(n_resamples, n_blocks)
+    # einsum and not @: the sums must not depend on the number of threads, or a rebuilt table would differ
+    per_token_RxS = np.einsum("rb,sb->rs", counts_RxB, nats_SxB) / np.einsum("rb,b->r", counts_RxB, tokens_B)[:, None]
+    tail = _normal_tail(math.sqrt(n_blocks / (n_blocks - 1)) * student_t_quantile(n_blocks - 1))
+    low, high = np.quantile(_over_resampled_seeds(per_token_RxS), [tail, 1 - tail])
+    return Interval(_exp(float(low)), _exp(float(high)))
+
+
+def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
+    """Whether two models differ on the same blocks; a row per seed in each (their numbers may differ)."""
+    a_SxB, b_SxB, tokens_B = join_blocks(a_SxB), join_blocks(b_SxB), join_blocks(tokens_B)
+    impossible = [bool(np.isinf(nats).any()) for nats in (a_SxB, b_SxB)]
+    if any(impossible):
+        return _test_of_impossible(a_SxB, b_SxB, impossible)
+    n_tokens = float(tokens_B.sum())
+    diff_B = a_SxB.mean(axis=0) - b_SxB.mean(axis=0)
+    diff = float(diff_B.sum()) / n_tokens
+    n_blocks = len(tokens_B)
+    if n_blocks < 2:
+        return PairTest(diff=diff)
+    spread_B = diff_B - diff * tokens_B
+    variances = [(n_blocks / (n_blocks - 1) * float((spread_B**2).sum()) / n_tokens**2, n_blocks - 1)]
+    for nats_SxB in (a_SxB, b_SxB):
+        n_seeds = len(nats_SxB)
+        if n_seeds > 1:
+            variances.append((float((nats_SxB.sum(axis=1) / n_tokens).var(ddof=1)) / n_seeds, n_seeds - 1))
+    return _studentised(diff, variances)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's (1979) step-down correction, in the order given; a missing p takes no part."""
+    order = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, place) in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * p))
+        corrected[place] = highest
+    return corrected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """When a curve first was at or below a target: after `after_s` and by `by_s` (inf on a miss) training seconds."""
+
+    reached: bool
+    after_s: float
+    by_s: float
+    train_tokens: int | None
+
+
+def first_crossing(curve: Sequence[CurvePoint], target_perplexity: float) -> Crossing:
+    """The bracket of two validations in which a target was first reached; on a miss, the last validation and inf."""
+    after_s = 0.0
+    train_tokens = None
+    for point in curve:
+        perplexity, train_tokens = point.valid_perplexity.number, point.train_tokens
+        if perplexity is not None and perplexity <= target_perplexity:
+            return Crossing(reached=True, after_s=after_s, by_s=point.train_s, train_tokens=train_tokens)
+        after_s = point.train_s
+    return Crossing(reached=False, after_s=after_s, by_s=math.inf, train_tokens=train_tokens)
+
+
+def over_seeds(times_s: Sequence[float]) -> float:
+    """One time for several seeds, misses being inf: the median, or from 5 seeds on the mean without both extremes."""
+    ordered = sorted(times_s)
+    if len(ordered) >= _MANY_SEEDS:
+        kept = ordered[1:-1]
+        return sum(kept) / len(kept)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def student_t_p(t: float, df: float) -> float:
+    """P(|T| > |t|) of Student's t with `df` (above 0) degrees of freedom."""
+    return 1.0 if t == 0 else _incomplete_beta(df / (df + t * t), df / 2, 0.5)
+
+
+@lru_cache(maxsize=4096)
+def student_t_quantile(df: float, level: float = LEVEL) -> float:
+    """The t beyond which, on both sides together, `level` of Student's distribution lies."""
+    low, high = 0.0, 2.0
+    while student_t_p(high, df) > level:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_t_p(middle, df) > level else (low, middle)
+    return high
+
+
+def _studentised(diff: float, variances: Sequence[tuple[float, int]]) -> PairTest:
+    """The test from independent parts of the variance of `diff`, each with its degrees of freedom."""
+    variance = math.fsum(v for v, _ in variances)
+    # differences at the limit of float64 are no evidence of anything
+    if math.sqrt(variance) <= 1e-12 * abs(diff) or variance == 0:
+        return PairTest(diff=diff, low=diff, high=diff, p=0.0 if abs(diff) > 1e-12 else 1.0)
+    # shares and not squares of tiny variances, which would underflow
+    df = 1 / math.fsum((v / variance) ** 2 / n for v, n in variances)
+    error = math.sqrt(variance)
+    margin = student_t_quantile(df) * error
+    return PairTest(diff=diff, low=diff - margin, high=diff + margin, p=student_t_p(diff / error, df))
+
+
+def _test_of_impossible(a_SxB: Floats, b_SxB: Floats, impossible: Sequence[bool]) -> PairTest:
+    if all(impossible):
+        return PairTest(diff=None)
+    infinite_SxB, diff = (a_SxB, math.inf) if impossible[0] else (b_SxB, -math.inf)
+    n_blocks = int(np.isinf(infinite_SxB).any(axis=0).sum())
+    return PairTest(diff=diff, p=min(1.0, 2 * 0.5**n_blocks))
+
+
+@lru_cache(maxsize=2)
+def _resample_counts(n_resamples: int, n_blocks: int) -> Floats:
+    """How often each block is drawn in each resample; the same for every model, so that rows are comparable."""
+    rng = np.random.default_rng([n_resamples, n_blocks])
+    drawn_RxB = rng.integers(n_blocks, size=(n_resamples, n_blocks)) + n_blocks * np.arange(n_resamples)[:, None]
+    counts = np.bincount(drawn_RxB.ravel(), minlength=n_resamples * n_blocks).astype(np.float64)
+    return counts.reshape(n_resamples, n_blocks)
+
+
+def _over_resampled_seeds(per_token_RxS: Floats) -> Floats:
+    """The mean over seeds drawn anew in each resample.
+
+    Deviations are stretched by sqrt(S / (S - 1)): drawn with replacement, a few seeds vary less than new ones would.
+    """
+    n_resamples, n_seeds = per_token_RxS.shape
+    mean_R: Floats = per_token_RxS.mean(axis=1)
+    if n_seeds == 1:
+        return mean_R
+    drawn_RxS = np.random.default_rng([n_resamples, n_seeds, 1]).integers(n_seeds, size=per_token_RxS.shape)
+    redrawn_R = np.take_along_axis(per_token_RxS, drawn_RxS, axis=1).mean(axis=1)
+    stretched: Floats = mean_R + math.sqrt(n_seeds / (n_seeds - 1)) * (redrawn_R - mean_R)
+    return stretched
+
+
+def _normal_tail(z: float) -> float:
+    return math.erfc(z / math.sqrt(2)) / 2
+
+
+def _exp(nats: float) -> float:
+    """exp, infinite where float64 ends."""
+    return math.exp(nats) if nats < 709 else math.inf
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """Regularised incomplete beta function I_x(a, b) for 0 <= x <= 1 (DLMF 8.17.22, its continued fraction)."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    # the fraction converges fast only left of the mean
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _incomplete_beta(1 - x, b, a)
+    log_front = a * math.log(x) + b * math.log1p(-x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    return math.exp(log_front) / (a * _beta_fraction(x, a, b))
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """1 + d1/(1 + d2/(1 + ...)) by the modified method of Lentz."""
+    tiny = 1e-300
+    value, c, d = 1.0, 1.0, 0.0
+    for n in itertools.count(1):
+        m = n // 2
+        if n % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d = 1 / ((1 + term * d) or tiny)
+        c = (1 + term / c) or tiny
+        value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return value

@@ -1,8 +1,8 @@
 """Model files: a JSON header and arrays.  No pickle; nothing in a file is executed.
 
-Layout: 8 bytes of magic, the header's length (uint64, little-endian), the sha256 of everything that follows, the header
-(UTF-8 JSON), and each array at a multiple of 64 bytes.  The header names format, kind, vocabulary, options, and where
-each array lies.
+Layout: 8 bytes of magic, the header's length (uint64, little-endian), the header (UTF-8 JSON), each array at a multiple
+of 64 bytes, and the sha256 (32 bytes) of everything before it.  The header names format, kind, vocabulary, options, and
+where each array lies.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lmzoo.vocab import Vocab
 FORMAT = 1
 _MAGIC = b"\x89lmzoo\r\n"
 _ALIGNMENT = 64
-# magic, length and sha256 stand before the header
+# magic and length stand before the header
 _LENGTH = slice(8, 16)
-_SHA256 = slice(16, 48)
-_HEADER_START = 48
+_HEADER_START = 16
+_SHA256_BYTES = 32
 _DTYPES = ("|u1", "|i1", "|b1", "<u2", "<i2", "<u4", "<i4", "<i8", "<f2", "<f4", "<f8")
 
 
@@ -84,20 +84,18 @@ def to_bytes(model: LanguageModel[Any]) -> bytes:
     }
     text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode()
     text += b" " * (-(_HEADER_START + len(text)) % _ALIGNMENT)
-    digest = hashlib.sha256(text)
-    digest.update(payload)
-    return b"".join((_MAGIC, len(text).to_bytes(8, "little"), digest.digest(), text, payload))
+    body = b"".join((_MAGIC, len(text).to_bytes(8, "little"), text, payload))
+    return body + hashlib.sha256(body).digest()
 
 
 def from_bytes(data: bytes, source: str) -> LanguageModel[Any]:
     """A model from the bytes of its file; `source` names them in errors."""
-    header, payload = _parse(data, source)
+    header, end = _header(data, source)
     kind = str(header.get("kind"))
     stored = stored_class(kind)
     if stored is None:
-        raise NewerFileError(
-            f"{source} holds a model of kind {kind!r}, which this version does not know; upgrade lmzoo"
-        )
+        raise NewerFileError(f"{source} holds a model of kind {kind!r}, unknown to this version; upgrade lmzoo")
+    payload = _payload(data, end, source)
     try:
         arrays = {entry["name"]: _array(entry, payload) for entry in header["arrays"]}
         vocab = Vocab.from_header(header["vocab"])
@@ -107,7 +105,8 @@ def from_bytes(data: bytes, source: str) -> LanguageModel[Any]:
     return model
 
 
-def _parse(data: bytes, source: str) -> tuple[dict[str, Any], memoryview]:
+def _header(data: bytes, source: str) -> tuple[dict[str, Any], int]:
+    """The header and where it ends.  What a later version wrote must be known as such before its checksum is looked at."""
     if not data.startswith(_MAGIC):
         what = "empty" if not data else "another kind of file"
         if data and _MAGIC.startswith(data):
@@ -119,13 +118,20 @@ def _parse(data: bytes, source: str) -> tuple[dict[str, Any], memoryview]:
     try:
         header = json.loads(data[_HEADER_START:end])
         found = header["format"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CorruptFileError(f"{source} is damaged: its header cannot be read") from error
     if not isinstance(found, int) or found > FORMAT:
         raise NewerFileError(f"{source} has format {found}, this version reads up to {FORMAT}; upgrade lmzoo")
-    if hashlib.sha256(memoryview(data)[_HEADER_START:]).digest() != data[_SHA256]:
+    return header, end
+
+
+def _payload(data: bytes, start: int, source: str) -> memoryview:
+    """What lies between header and checksum.  Raises `CorruptFileError` where any byte before the checksum changed."""
+    view = memoryview(data)
+    end = len(data) - _SHA256_BYTES
+    if end < start or hashlib.sha256(view[:end]).digest() != view[end:]:
         raise CorruptFileError(f"{source} is damaged or cut short: its checksum does not match")
-    return header, memoryview(data)[end:]
+    return view[start:end]
 
 
 def _array(entry: dict[str, Any], payload: memoryview) -> np.ndarray[Any, np.dtype[Any]]:

@@ -240,7 +240,7 @@ def corpus_from_texts(
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     for part, text in texts.items():
         check_encodable(text, f"the {part} text")
-    policy = _policy(documents, tokens)
+    policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = _cut_parts(texts, policy, normalizer)
     vocab = build_vocab(
@@ -296,9 +296,8 @@ def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Po
     )
 
 
-def _policy(documents: str | None, tokens: str) -> Policy:
-    if documents is None:
-        return "file" if not TOKENIZERS[tokens].by_words else "line"
+def named_policy(documents: str) -> Policy:
+    """The context policy of this name.  Raises `InputError`, naming the closest."""
     for policy in POLICIES:
         if policy == documents:
             return policy

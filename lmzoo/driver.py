@@ -128,11 +128,12 @@ def budget_for(
 
     A counting model counts its text once, whatever the limits.
     """
+    given = Budget(seconds=seconds, epochs=epochs, steps=max_steps)
     if find_entry(spec.name).family == "counting":
         return Budget()
     if seconds is None and epochs is None and max_steps is None:
-        seconds = DEFAULT_NEURAL_SECONDS
-    return Budget(seconds=seconds, epochs=epochs, steps=max_steps)
+        return Budget(seconds=DEFAULT_NEURAL_SECONDS)
+    return given
 
 
 def train(

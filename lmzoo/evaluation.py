@@ -48,6 +48,12 @@ def evaluate_blocks(model: LanguageModel[Any], split: Split) -> list[Tally]:
     return [_tally_between(model, split, nats_N, start, end) for start, end in block_bounds(split)]
 
 
+def document_tallies(model: LanguageModel[Any], split: Split, nats_N: Nats) -> list[Tally]:
+    """The Tally of each document from the nats of all tokens (`token_nats`)."""
+    bounds = itertools.pairwise(split.starts_D1.tolist())
+    return [_tally_between(model, split, nats_N, start, end) for start, end in bounds]
+
+
 def block_bounds(split: Split) -> list[tuple[int, int]]:
     """Token positions (start, end) of the blocks of a split; the same for every model."""
     bounds = split.starts_D1.tolist()

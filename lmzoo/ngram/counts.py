@@ -108,6 +108,34 @@ def continuation_counts(levels: Sequence[Level]) -> list[Counts]:
     return [*adjusted, levels[-1].counts_G]
 
 
+def last_ngrams(split: Split, levels: Sequence[Level]) -> list[int]:
+    """Of each order, the id of the n-gram that KenLM's sort puts last.
+
+    It sorts by the last token, then the one before it and so on, tokens in the order of their first appearance.
+    """
+    stream_N, place_N = _stream(split)
+    # the markers are at the head of KenLM's list, wherever they stand in the text
+    rank_V = np.full(len(split.vocab), -1)
+    seen, first = np.unique(split.ids_N, return_index=True)
+    rank_V[seen] = first + 1
+    if split.vocab.eos_id is not None:
+        rank_V[split.vocab.eos_id] = 0
+    ends = np.flatnonzero(place_N > 0)
+    for back in range(len(levels)):
+        is_inside = place_N[ends] >= back
+        ranks = np.where(is_inside, rank_V[stream_N[ends - back]], -2)
+        ends = ends[ranks == ranks.max()]
+    tokens = stream_N[ends[0] - int(place_N[ends[0]]) : ends[0] + 1]
+    return [_find(tokens[-k:], levels) for k in range(1, min(len(levels), len(tokens)) + 1)]
+
+
+def _find(tokens: Nodes, levels: Sequence[Level]) -> int:
+    node = int(tokens[0])
+    for token, level in zip(tokens[1:], levels[1:], strict=False):
+        node = int(np.searchsorted(level.keys_G, node * len(levels[0].keys_G) + int(token)))
+    return node
+
+
 def counts_of_counts(counts_G: Counts, up_to: int = 4) -> list[int]:
     """How many n-grams have count 1, 2, … `up_to`."""
     few = counts_G[(counts_G > 0) & (counts_G <= up_to)]

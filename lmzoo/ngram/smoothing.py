@@ -63,14 +63,19 @@ def estimate_discounts(counts_G: Counts) -> Discounts:
     return Discounts(amounts=amounts)
 
 
-def modified_kneser_ney(levels: Sequence[Level], vocab: Vocab) -> tuple[list[Table], list[Discounts]]:
+def modified_kneser_ney(
+    levels: Sequence[Level], vocab: Vocab, plain: Sequence[int] = ()
+) -> tuple[list[Table], list[Discounts]]:
     """Interpolated modified Kneser-Ney (Chen & Goodman 1998, eq. 24 to 28); order 1 is interpolated with uniform.
 
+    `plain`: at each of the lowest orders, one n-gram that enters the counts of counts with its plain count.
     Warns with `DiscountWarning` for each order whose discounts are the fixed ones.
     """
     counts = continuation_counts(levels)
-    counts[0] = np.where(levels[0].starts_G, 0, counts[0])
-    discounts = [estimate_discounts(c) for c in counts]
+    counted = [count_G.copy() for count_G in counts]
+    for n, count_G, level in zip(plain, counted, levels, strict=False):
+        count_G[n] = level.counts_G[n]
+    discounts = [estimate_discounts(count_G) for count_G in counted]
     for k, discount in enumerate(discounts, start=1):
         if discount.reason:
             fixed = ", ".join(map(str, FALLBACK_DISCOUNTS))

@@ -14,7 +14,7 @@ from lmzoo.errors import LmzooError
 from lmzoo.evaluation import token_nats
 from lmzoo.interface import Progress
 from lmzoo.ngram.config import NgramConfig
-from lmzoo.ngram.counts import Level, count_ngrams
+from lmzoo.ngram.counts import Level, count_ngrams, last_ngrams
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.smoothing import (
     Table,
@@ -50,11 +50,14 @@ class NgramTrainer:
     def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
         """Count, smooth, and yield once, at the end."""
         levels = count_ngrams(train, self.config.order)
-        tables, details = self._smooth(levels, valid)
+        plain = last_ngrams(train, levels) if self.config.discounts == "kenlm" else []
+        tables, details = self._smooth(levels, plain, valid)
         self._model = NgramModel(self._vocab, [level.keys_G for level in levels], tables, details)
         yield Progress(tokens=train.n_tokens)
 
-    def _smooth(self, levels: Sequence[Level], valid: Split) -> tuple[list[Table], dict[str, Any]]:
+    def _smooth(
+        self, levels: Sequence[Level], plain: Sequence[int], valid: Split
+    ) -> tuple[list[Table], dict[str, Any]]:
         details: dict[str, Any] = {"smoothing": self.config.smoothing}
         if self.config.smoothing == "mle":
             return maximum_likelihood(levels, self._vocab), details
@@ -63,7 +66,7 @@ class NgramTrainer:
             if k is None:
                 k = fit_k(*_held_out_counts(levels, self._vocab, valid), self._vocab.n_predictable)
             return add_k(levels, self._vocab, k), details | {"k": k}
-        tables, discounts = modified_kneser_ney(levels, self._vocab)
+        tables, discounts = modified_kneser_ney(levels, self._vocab, plain)
         details["discounts"] = [d.amounts for d in discounts]
         details["fallbacks"] = {str(n): d.reason for n, d in enumerate(discounts, start=1) if d.reason}
         return tables, details

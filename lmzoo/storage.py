@@ -106,7 +106,7 @@ def from_bytes(data: bytes, source: str) -> LanguageModel[Any]:
 
 
 def _header(data: bytes, source: str) -> tuple[dict[str, Any], int]:
-    """The header and where it ends.  What a later version wrote must be known as such before its checksum is looked at."""
+    """The header and where it ends; a later version's file must be known as such before its checksum is looked at."""
     if not data.startswith(_MAGIC):
         what = "empty" if not data else "another kind of file"
         if data and _MAGIC.startswith(data):

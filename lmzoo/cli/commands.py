@@ -1,0 +1,275 @@
+"""The commands: options and their help.  Whatever loads numpy is imported inside, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lmzoo.cli.rows import Rows
+from lmzoo.cli.scoring import STDIN, read_input, score_files
+from lmzoo.errors import StorageError, UnknownModelError, did_you_mean
+from lmzoo.text import NORMALIZERS, TOKENIZERS
+
+if TYPE_CHECKING:
+    from lmzoo.corpus import Corpus
+    from lmzoo.interface import LanguageModel
+
+CHECK_FAILED = 1
+
+# from this share of test lines on, found in the training text, figures say little about new text
+_NOTABLE_OVERLAP = 0.05
+
+# what `check` trains a spec on
+_CHECK_CORPUS = "genesis"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_MAIN_EXAMPLES = """\b
+Examples:
+  python -m lmzoo train trigram book.txt -o book.lm
+  python -m lmzoo train kn5 --corpus genesis --tokens word -o genesis.lm
+  cat letter.txt | python -m lmzoo score book.lm
+  python -m lmzoo generate book.lm --prompt "in the " --length 80
+  python -m lmzoo next book.lm "in the " --k 5
+
+\b
+Exit status: 0 fine, 1 a check failed, 2 bad arguments or input, 130 Ctrl-C.
+"""
+
+_TRAIN_EXAMPLES = """\b
+Examples:
+  python -m lmzoo train trigram book.txt -o book.lm
+  python -m lmzoo train ngram:order=4,smoothing=addk book.txt --tokens word -o book.lm
+  python -m lmzoo train lstm-cudnn:hidden=128 --corpus timemachine --budget 60 -o lstm.lm
+  python -m lmzoo train kn5 --train a.txt --test b.txt --tokens word -o kn5.lm
+"""
+
+_SCORE_EXAMPLES = """\b
+Examples:
+  python -m lmzoo score book.lm chapter1.txt chapter2.txt
+  cat letter.txt | python -m lmzoo score book.lm --per-token | head
+  python -m lmzoo score book.lm --json-lines letter.txt > scores.jsonl
+"""
+
+_TOKENS_HELP = (
+    f"How text is cut: {' or '.join(sorted(TOKENIZERS))} (default: the corpus's own, else char). Words stand between "
+    "spaces, tabs and line ends. A literal <s>, </s> or <unk> in the text is never the internal symbol: as characters "
+    "it is spelled out like anything else; as words it is kept as a token of its own with a backslash before it, and "
+    "counted. Only ptb and wikitext-2 use <unk> on purpose: there it is the vocabulary's <unk>."
+)
+
+
+@click.group(epilog=_MAIN_EXAMPLES, context_settings={"max_content_width": 110})
+def cli() -> None:
+    """Train language models, score and generate text with them."""
+
+
+@cli.command(epilog="\b\nExample:\n  python -m lmzoo models")
+def models() -> None:
+    """List the models: name, description, and why one cannot run here."""
+    from lmzoo.registry import all_entries
+
+    rows = Rows(("name", "description", "not here because"))
+    for name, entry in all_entries().items():
+        rows.write(name, entry.description, entry.missing())
+
+
+@cli.command(epilog="\b\nExample:\n  python -m lmzoo corpora")
+def corpora() -> None:
+    """List the corpora: name, licence, and the file or address each would come from.  Asks no network."""
+    from lmzoo.sources import SOURCES
+
+    rows = Rows(("name", "description", "licence", "from"))
+    for source in SOURCES.values():
+        rows.write(source.name, source.description, source.licence, source.origin)
+
+
+def _text_options(command: Command) -> Command:
+    """The options that say what is read, and how."""
+    for option in (
+        click.option("--documents", metavar="POLICY", help=_DOCUMENTS_HELP),
+        click.option("--min-freq", default=1, show_default=True, metavar="N", help="Rarer tokens become <unk>."),
+        click.option(
+            "--normalize",
+            metavar="NAME",
+            help=f"Rewriting of the text: {', '.join(sorted(NORMALIZERS))} (default: the corpus's own, else none).",
+        ),
+        click.option("--tokens", metavar="KIND", help=_TOKENS_HELP),
+        click.option("--test", metavar="FILE", help="Test text of one's own; goes with --train."),
+        click.option("--valid", metavar="FILE", help="Validation text (default: the last tenth of the training text)."),
+        click.option("--train", metavar="FILE", help="Training text of one's own; goes with --test."),
+        click.option("--corpus", metavar="NAME", help="A corpus by name; see: python -m lmzoo corpora."),
+    ):
+        command = option(command)
+    return command
+
+
+_DOCUMENTS_HELP = (
+    "How text is cut into documents, each scored from a fresh start: file, line, paragraph or running "
+    "(default: line for words, file for characters)."
+)
+
+
+@cli.command(epilog=_TRAIN_EXAMPLES)
+@click.argument("spec")
+@click.argument("text", required=False, metavar="[TEXT]")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Where the model is written.")
+@_text_options
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random.")
+@click.option("--budget", type=float, metavar="SECONDS", help="Seconds of training (default 15 for neural models).")
+@click.option("--epochs", type=float, metavar="N", help="Passes over the training text.")
+@click.option("--max-steps", type=int, metavar="N", help="Optimiser steps.")
+@click.option("--device", default="cpu", show_default=True, help="Where neural models train: cpu or cuda.")
+def train(spec: str, text: str | None, output: str, **options: Any) -> None:
+    """Train the model SPEC on TEXT (a UTF-8 file, cut 80/10/10), or on a named corpus, and write it to a file.
+
+    SPEC is a name, then options after a colon: trigram, or lstm-cudnn:hidden=128,lr=0.5.
+    """
+    from lmzoo import driver, storage
+    from lmzoo.registry import resolve_config
+
+    limits = {name: options.pop(name) for name in ("seed", "budget", "epochs", "max_steps", "device")}
+    resolve_config(spec)
+    # found out before hours of training, not after
+    if not Path(output).parent.is_dir():
+        raise StorageError(f"cannot write {output}: there is no folder {Path(output).parent}")
+    corpus = _corpus(text, **options)
+    _note_oddities(corpus)
+    model = driver.train(spec, corpus, **limits)
+    storage.save(model, output)
+    click.echo(_trained(spec, model, corpus, output), err=True)
+
+
+def _corpus(
+    text: str | None, *, corpus: str | None, train: str | None, valid: str | None, test: str | None, **reading: Any
+) -> Corpus:
+    from lmzoo.corpus import load_corpus
+
+    given = [text is not None, corpus is not None, any((train, valid, test))]
+    if sum(given) != 1:
+        raise click.UsageError("give one of: a TEXT file, --corpus NAME, or --train and --test files")
+    if given[2] and not (train and test):
+        raise click.UsageError("--train and --test go together; --valid is optional")
+    # a file named like a corpus is meant where a file is asked for
+    name = corpus if text is None else str(Path(text).absolute())
+    if text is not None and not Path(text).exists():
+        raise click.UsageError(f"no file {text!r}; for a corpus by name write --corpus {text}")
+    return load_corpus(name, train=train, valid=valid, test=test, **reading)
+
+
+def _note_oddities(corpus: Corpus) -> None:
+    if corpus.n_markers:
+        click.echo(f"note: {corpus.n_markers} literal <s>, </s> or <unk> in the text are kept as words", err=True)
+    if corpus.test_overlap >= _NOTABLE_OVERLAP:
+        click.echo(f"warning: {corpus.test_overlap:.1%} of the test lines stand in the training text", err=True)
+
+
+def _trained(spec: str, model: LanguageModel[Any], corpus: Corpus, output: str) -> str:
+    from lmzoo.evaluation import evaluate
+
+    tally = evaluate(model, corpus.valid)
+    quality = f"validation perplexity {tally.perplexity:.6g}" if tally.is_normalized else "no perplexity by nature"
+    size = f"{corpus.train.n_tokens} training tokens, {len(corpus.vocab)} symbols"
+    return f"{spec}: {size}, {quality}, written to {output}"
+
+
+@cli.command(epilog=_SCORE_EXAMPLES)
+@click.argument("model")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--per-token", is_flag=True, help="A row per token instead of per document.")
+@click.option("--json-lines", is_flag=True, help="A JSON object a line instead of tab-separated values.")
+@click.option(
+    "--documents",
+    metavar="POLICY",
+    help="file, line, paragraph or running (default: line where the model predicts line ends, else file).",
+)
+def score(model: str, files: tuple[str, ...], documents: str | None, per_token: bool, json_lines: bool) -> None:
+    """Score FILEs (or standard input) with a MODEL file: ln p of every document, totals on standard error."""
+    from lmzoo.storage import load
+
+    names = files or (STDIN,)
+    score_files(load(model), names, documents=documents, per_token=per_token, json_lines=json_lines)
+
+
+@cli.command(epilog="\b\nExample:\n  printf 'recognise speech\\nwreck a nice beach\\n' | python -m lmzoo rank book.lm")
+@click.argument("model")
+@click.argument("file", default=STDIN, metavar="[FILE]")
+@click.option("--json-lines", is_flag=True, help="A JSON object a line instead of tab-separated values.")
+def rank(model: str, file: str, json_lines: bool) -> None:
+    """Sort the lines of FILE (or standard input), the most probable first, with ln p.  Blank lines are skipped."""
+    from lmzoo import sampling
+    from lmzoo.storage import load
+
+    loaded = load(model)
+    candidates = [line for line in read_input(file).split("\n") if line.strip(" \t")]
+    rows = Rows(("logprob", "text"), json_lines=json_lines)
+    for text, logprob in sampling.rank(loaded, candidates):
+        rows.write(logprob, text)
+
+
+@cli.command(name="next", epilog='\b\nExample:\n  python -m lmzoo next book.lm "in the " --k 5')
+@click.argument("model")
+@click.argument("context", default="")
+@click.option("--k", default=10, show_default=True, type=click.IntRange(min=1), help="How many.")
+def next_(model: str, context: str, k: int) -> None:
+    """List the most probable symbols after CONTEXT with ln p."""
+    from lmzoo.sampling import top_k
+    from lmzoo.storage import load
+
+    rows = Rows(("logprob", "token"))
+    for token, logprob in top_k(load(model), context, k):
+        rows.write(logprob, token)
+
+
+@cli.command(epilog='\b\nExample:\n  python -m lmzoo generate book.lm --prompt "in the " --length 80 --temperature 0.8')
+@click.argument("model")
+@click.option("--prompt", default="", help="Text to go on from.")
+@click.option("--length", default=50, show_default=True, type=click.IntRange(min=0), help="Tokens to add, at most.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Same seed, same text.")
+@click.option("--temperature", default=1.0, show_default=True, help="Below 1 tamer, above 1 wilder; 0: the likeliest.")
+@click.option("--top-k", type=click.IntRange(min=1), help="Draw among the k most probable symbols only.")
+def generate(model: str, **options: Any) -> None:
+    """Write text as the MODEL would go on."""
+    from lmzoo.sampling import sample
+    from lmzoo.storage import load
+
+    click.echo(sample(load(model), **options))
+
+
+@cli.command(epilog="\b\nExamples:\n  python -m lmzoo check book.lm\n  python -m lmzoo check lstm-scratch:hidden=8")
+@click.argument("model", metavar="MODEL|SPEC")
+@click.option("--budget", type=float, metavar="SECONDS", help="For a SPEC: seconds of training before the checks.")
+def check(model: str, budget: float | None) -> None:
+    """Check that a model file, or a model trained here from SPEC, keeps the contract.  Exit status 1 if it fails."""
+    import lmzoo
+
+    if Path(model).is_file():
+        results = lmzoo.check_language_model(lmzoo.load(model))
+    else:
+        _require_known(model)
+        trained = lmzoo.train(model, lmzoo.load_corpus(_CHECK_CORPUS), budget=budget)
+        results = lmzoo.check_language_model(trained, spec=model)
+    rows = Rows(("status", "check", "message"))
+    for result in results:
+        rows.write(result.status, result.name, result.message)
+    counts = Counter(result.status for result in results)
+    click.echo(", ".join(f"{n} {status}" for status, n in sorted(counts.items())), err=True)
+    if counts["failed"]:
+        sys.stdout.flush()
+        raise click.exceptions.Exit(CHECK_FAILED)
+
+
+def _require_known(spec: str) -> None:
+    from lmzoo.registry import all_entries
+    from lmzoo.spec import parse_spec
+
+    name = parse_spec(spec).name
+    if name not in all_entries():
+        raise UnknownModelError(
+            f"no model file and no model {spec!r}.{did_you_mean(name, all_entries())} List them: python -m lmzoo models"
+        )

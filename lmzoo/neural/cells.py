@@ -34,10 +34,11 @@ def gru_step(
     """Gates r, z, n; the reset gate acts on the product with the state and its bias (Cho et al. 2014, as in cuDNN)."""
     (h_BxH,) = states
     size = h_BxH.shape[1]
-    s_BxG = torch.addmm(bias_G, h_BxH, weight_HxG)
-    rz_Bx2H = torch.sigmoid(x_BxG[:, : 2 * size] + s_BxG[:, : 2 * size])
-    r_BxH, z_BxH = rz_Bx2H.chunk(2, dim=1)
-    n_BxH = activation(torch.addcmul(x_BxG[:, 2 * size :], r_BxH, s_BxG[:, 2 * size :]))
+    # split rather than sliced: one gradient of all parts is put together, instead of one padded with 0 for each
+    x_BxRz, x_BxN = x_BxG.split((2 * size, size), dim=1)
+    s_BxRz, s_BxN = torch.addmm(bias_G, h_BxH, weight_HxG).split((2 * size, size), dim=1)
+    r_BxH, z_BxH = torch.sigmoid(x_BxRz + s_BxRz).chunk(2, dim=1)
+    n_BxH = activation(torch.addcmul(x_BxN, r_BxH, s_BxN))
     return (torch.lerp(n_BxH, h_BxH, z_BxH),)
 
 
@@ -46,11 +47,9 @@ def lstm_step(
 ) -> States:
     """Gates i, f, g, o (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000)."""
     h_BxH, c_BxH = states
-    size = h_BxH.shape[1]
-    gates_BxG = torch.addmm(x_BxG, h_BxH, weight_HxG)
-    i_BxH, f_BxH = torch.sigmoid(gates_BxG[:, : 2 * size]).chunk(2, dim=1)
-    g_BxH = activation(gates_BxG[:, 2 * size : 3 * size])
-    o_BxH = torch.sigmoid(gates_BxG[:, 3 * size :])
+    i_BxH, f_BxH, g_BxH, o_BxH = torch.addmm(x_BxG, h_BxH, weight_HxG).chunk(4, dim=1)
+    i_BxH, f_BxH, o_BxH = torch.sigmoid(i_BxH), torch.sigmoid(f_BxH), torch.sigmoid(o_BxH)
+    g_BxH = activation(g_BxH)
     c_BxH = torch.addcmul(i_BxH * g_BxH, f_BxH, c_BxH)
     return o_BxH * activation(c_BxH), c_BxH
 

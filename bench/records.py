@@ -1,7 +1,8 @@
 """The schema of everything that a run writes.  Other modules of the harness exchange only these.
 
-JSON holds no NaN and no infinity: a value that does not exist or is infinite is null with a reason beside it (`Figure`).
-A record names its schema and the rules of measuring that it was made under; neither is ever changed in place.
+JSON holds no NaN and no infinity: a value that does not exist or is infinite is null with a reason beside it
+(`Figure`).  A record names its schema and the rules of measuring that it was made under; neither is ever changed in
+place.
 """
 
 from __future__ import annotations
@@ -109,6 +110,34 @@ class TrialSpec(_Record):
     time_limit_s: float | None = None
     memory_limit_bytes: int | None = None
     quick: bool = False
+
+
+class Question(_Record):
+    """What a run asks before it starts: which models, texts and devices."""
+
+    models: str = Field(description="the text of --models")
+    corpora: tuple[CorpusSpec, ...]
+    devices: tuple[str, ...]
+
+
+class ModelFacts(_Record):
+    """A model that can run here, resolved."""
+
+    model: str
+    spec: str
+    options: dict[str, str | int | float | bool | None]
+    family: Literal["counting", "neural"]
+
+
+class Answer(_Record):
+    """What can run here.  `error`: why the run cannot start, one line; everything else is then empty."""
+
+    error: str | None = None
+    models: tuple[ModelFacts, ...] = ()
+    unavailable: dict[str, str] = Field(default_factory=dict)
+    corpora: tuple[CorpusSpec, ...] = Field(default=(), description="as asked, every choice made")
+    facts: tuple[CorpusFacts, ...] = Field(default=(), description="one for each of `corpora`")
+    default_budget_s: float = 0.0
 
 
 class TallyRecord(_Record):

@@ -1,0 +1,186 @@
+"""What a run can do here: models, texts and devices resolved before the first trial.
+
+It runs in a short child process (`python -m bench.worker --describe`), because it loads numpy and reads the texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bench.records import Answer, CorpusFacts, CorpusSpec, ModelFacts, Question
+from lmzoo.corpus import Corpus, load_corpus
+from lmzoo.driver import DEFAULT_NEURAL_SECONDS
+from lmzoo.errors import (
+    LmzooError,
+    MissingDeviceError,
+    MissingLibraryError,
+    SpecError,
+    UnknownModelError,
+    did_you_mean,
+)
+from lmzoo.registry import all_entries, find_entry, resolve_config
+from lmzoo.sources import SOURCES
+from lmzoo.spec import Spec, parse_spec, parse_specs
+
+# the counting models worth comparing with one another; documented in docs/models.md
+COUNTING_SET = (
+    "unigram",
+    "bigram",
+    "trigram",
+    "kn5",
+    "ngram:order=4",
+    "ngram:order=6",
+    "ngram:order=3,smoothing=addk",
+    "ngram:order=3,smoothing=mle",
+)
+# words of --models that stand for several models
+PRESETS = ("all", "counting", "peers")
+_DEVICES = ("cpu", "cuda")
+
+
+def answer(question: Question) -> Answer:
+    """Everything that was asked, resolved; or the one line that says why the run cannot start."""
+    try:
+        for device in question.devices:
+            check_device(device)
+        models, unavailable = resolve_models(question.models)
+        corpora, facts = resolve_corpora(question.corpora)
+    except (LmzooError, OSError) as error:
+        return Answer(error=" ".join(str(error).split()))
+    return Answer(
+        models=tuple(models),
+        unavailable=unavailable,
+        corpora=tuple(corpora),
+        facts=tuple(facts),
+        default_budget_s=DEFAULT_NEURAL_SECONDS,
+    )
+
+
+def check_device(device: str) -> None:
+    """Raise `MissingDeviceError` unless trials can run on it here."""
+    kind, _, index = device.partition(":")
+    if kind not in _DEVICES or (":" in device and (kind == "cpu" or not index.isdecimal())):
+        raise MissingDeviceError(
+            f"no device {device!r}.{did_you_mean(device, _DEVICES)} There are: cpu, cuda, cuda:0, cuda:1 …"
+        )
+    if kind == "cpu":
+        return
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingLibraryError(
+            f"device {device!r} needs torch, which is not installed: python -m pip install 'lmzoo[torch]'"
+        ) from error
+    if not torch.cuda.is_available():
+        build = "has no CUDA" if torch.version.cuda is None else f"is for CUDA {torch.version.cuda} and finds no GPU"
+        raise MissingDeviceError(f"device {device!r} is not here: torch {torch.__version__} {build}; use --device cpu")
+    if index and int(index) >= torch.cuda.device_count():
+        raise MissingDeviceError(f"device {device!r} is not here: this machine has {torch.cuda.device_count()} GPUs")
+
+
+def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
+    """The models of a `--models` text, each once, and those of a preset that cannot run here, with the reason.
+
+    Raises `SpecError`; and `MissingLibraryError` for a model that was named itself and cannot run.
+    """
+    models: dict[str, ModelFacts] = {}
+    unavailable: dict[str, str] = {}
+    for spec, is_named in _expand(parse_specs(text)):
+        facts = model_facts(spec)
+        reason = find_entry(spec.name).missing()
+        if reason and is_named:
+            raise MissingLibraryError(f"{spec.name}: {reason}")
+        if reason:
+            unavailable[facts.model] = reason
+        else:
+            models.setdefault(facts.spec, facts)
+    if not models:
+        why = "; ".join(f"{model}: {reason}" for model, reason in unavailable.items()) or "nothing is registered"
+        raise SpecError(f"--models {text} leaves no model to run here ({why})")
+    return list(models.values()), unavailable
+
+
+def model_facts(spec: Spec) -> ModelFacts:
+    """A model's resolved options, as JSON values."""
+    options = {key: _plain(value) for key, value in dataclasses.asdict(resolve_config(spec)).items()}
+    return ModelFacts(model=spec.text, spec=spec.text, options=options, family=find_entry(spec.name).family)
+
+
+def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:
+    """Each spec and whether it was named itself; presets give way to their models."""
+    for spec in specs:
+        if spec.name not in PRESETS:
+            if spec.name not in all_entries():
+                close = did_you_mean(spec.name, [*all_entries(), *PRESETS])
+                raise UnknownModelError(f"no model {spec.name!r}.{close} List them with: python -m lmzoo models")
+            yield spec, True
+            continue
+        if spec.options or spec.value is not None:
+            raise SpecError(f"{spec.name!r} stands for several models and takes no options, got {spec.text!r}")
+        for member in _members(spec.name):
+            yield parse_spec(member), False
+
+
+def _members(preset: str) -> Sequence[str]:
+    if preset == "counting":
+        return COUNTING_SET
+    # adapters and compressors are registered by installed packages; lmzoo's own models are no peers
+    return [name for name, entry in all_entries().items() if preset == "all" and entry.in_all]
+
+
+def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list[CorpusFacts]]:
+    """Read every text once.  Several tokenizers in a plan share one policy: `line` unless another was asked for."""
+    several = len({_tokenizer(spec) for spec in asked}) > 1
+    corpora: list[CorpusSpec] = []
+    facts: list[CorpusFacts] = []
+    for spec in asked:
+        wanted = spec.model_copy(update={"documents": spec.documents or ("line" if several else None)})
+        corpus = read_corpus(wanted)
+        found = corpus_facts(corpus)
+        if found not in facts:
+            chosen = {"tokens": corpus.tokenizer, "normalize": corpus.normalize, "documents": corpus.documents}
+            corpora.append(wanted.model_copy(update=chosen))
+            facts.append(found)
+    return corpora, facts
+
+
+def read_corpus(spec: CorpusSpec) -> Corpus:
+    """The corpus of a spec.  Raises `InputError` and `OSError`."""
+    return load_corpus(**spec.model_dump())
+
+
+def corpus_facts(corpus: Corpus) -> CorpusFacts:
+    return CorpusFacts(
+        name=corpus.name,
+        normalize=corpus.normalize,
+        tokenizer=corpus.tokenizer,
+        documents=corpus.documents,
+        min_freq=corpus.vocab.min_freq,
+        sha256=corpus.sha256,
+        vocab_fingerprint=corpus.vocab.fingerprint,
+        n_symbols=corpus.vocab.n_predictable,
+        n_train_tokens=corpus.train.n_tokens,
+        n_valid_tokens=corpus.valid.n_tokens,
+        n_test_tokens=corpus.test.n_tokens,
+        n_test_oov=corpus.test.n_oov,
+        n_train_documents=len(corpus.train),
+        n_test_documents=len(corpus.test),
+        n_blank_lines=corpus.n_blank,
+        n_markers=corpus.n_markers,
+        test_overlap=corpus.test_overlap,
+    )
+
+
+def _tokenizer(spec: CorpusSpec) -> str:
+    source = SOURCES.get(spec.name or "")
+    return spec.tokens or (source.tokens if source is not None else "char")
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    return str(value)

@@ -1,0 +1,187 @@
+"""The machine and the software of a run, and the environment that a trial's process starts in.
+
+Nothing that names a user, a host or a folder leaves this module.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# every library that computes on several threads reads one of these when it loads
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+_PACKAGES = ("lmzoo", "numpy", "pydantic", "torch", "pandas", "matplotlib")
+_SOURCES = Path(__file__).parent.parent
+_COMMAND_TIMEOUT_S = 10
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME = 60
+# an absolute path's folders; what stands before it may be a quote, an equals sign, a comma, a colon or nothing
+_FOLDERS = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?:[^\s\\/'\",:=]+[\\/])*")
+_FOLDERS_IN_ARGUMENT = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?:[^\\/'\",:=]+[\\/])*")
+
+
+def trial_environment(threads: int, device: str, *, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a trial's process: they must be set before any numerical library loads.
+
+    A CPU trial sees no CUDA device; hashing is fixed; streams are UTF-8 whatever the locale.
+    """
+    variables = dict(os.environ if inherited is None else inherited)
+    variables.pop("PYTHONIOENCODING", None)
+    variables |= dict.fromkeys(THREAD_VARIABLES, str(threads))
+    variables |= {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1"}
+    # torch's deterministic kernels on CUDA refuse to run without it
+    variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    if not device.startswith("cuda"):
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    # the packages are found also where they are not installed and the working folder is another
+    before = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join([str(_SOURCES), *([before] if before else [])])
+    return variables
+
+
+def n_cpus_usable() -> int:
+    """CPUs that this process may run on: the affinity, where the system has one."""
+    if sys.platform != "win32" and hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def describe(device: str = "cpu") -> dict[str, Any]:
+    """What a record says about where it was made: the fields of `records.Environment`.
+
+    Loads no library; a CUDA device is asked through torch where that is loaded.
+    """
+    commit, dirty = _git()
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu_model": _cpu_model(),
+        "n_cpus_usable": n_cpus_usable(),
+        "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "memory_total_bytes": _memory_total_bytes(),
+        "versions": _versions(),
+        "thread_variables": {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ},
+        "git_commit": commit,
+        "git_dirty": dirty,
+        **(_cuda(device) if device.startswith("cuda") else {}),
+    }
+
+
+def process_age_s() -> float:
+    """Seconds since this process started, to 0.01 s; 0 where the system does not say."""
+    try:
+        # the command's name (field 2) may hold spaces and parentheses; starttime is field 22
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return 0.0
+    return max(uptime_s - int(fields[19]) / os.sysconf("SC_CLK_TCK"), 0.0)
+
+
+def without_folders(text: str) -> str:
+    """A text with every absolute path in it cut to its last part."""
+    return _FOLDERS.sub("", text)
+
+
+def command_line(program: str, arguments: Sequence[str]) -> str:
+    """A command line as a record may hold it: absolute paths, spaces in them included, cut to file names."""
+    return " ".join([program, *(_quoted(_FOLDERS_IN_ARGUMENT.sub("", a)) for a in arguments)])
+
+
+def file_name(path: str) -> str:
+    """The last part of a path, whichever system wrote it."""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+
+
+def safe_name(text: str) -> str:
+    """A text as part of a file name that every system takes: ASCII letters, digits, `.`, `-` and `_`."""
+    # a name may not start with a dot: such files are hidden
+    return _UNSAFE.sub("_", text)[:_MAX_NAME].lstrip(".") or "_"
+
+
+def _quoted(argument: str) -> str:
+    return f"'{argument}'" if not argument or " " in argument else argument
+
+
+def _git() -> tuple[str | None, bool | None]:
+    """The commit of the sources and whether tracked files differ from it; (None, None) where there is no checkout."""
+    if not (_SOURCES / ".git").exists():
+        return None, None
+    commit = _output_of("git", "-C", str(_SOURCES), "rev-parse", "HEAD")
+    changed = _output_of("git", "-C", str(_SOURCES), "status", "--porcelain", "--untracked-files=no")
+    return commit, (None if changed is None else bool(changed))
+
+
+def _output_of(*command: str) -> str | None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=_COMMAND_TIMEOUT_S, encoding="utf-8", errors="replace", check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine() or "unknown"
+
+
+def _memory_total_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _cuda(device: str) -> dict[str, str | bool | None]:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return {}
+    cudnn = torch.backends.cudnn.version()
+    return {
+        "gpu": torch.cuda.get_device_name(device),
+        "driver": _output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0"),
+        "cuda": torch.version.cuda,
+        "cudnn": None if cudnn is None else str(cudnn),
+        "device_shared": _is_shared(str(torch.cuda.get_device_properties(device).uuid)),
+    }
+
+
+def _is_shared(gpu_uuid: str) -> bool | None:
+    """Whether a process other than this one computes on the GPU."""
+    listed = _output_of("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader")
+    if listed is None:
+        return None
+    users = [line.split(",")[1].strip() for line in listed.splitlines() if gpu_uuid in line]
+    # inside a container the driver may list this process under a foreign number: one user is then this one
+    return len(users) > 1

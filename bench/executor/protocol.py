@@ -1,0 +1,46 @@
+"""What an executor is: something that runs trials somewhere and tells what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bench.records import TrialRecord, TrialSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A trial began."""
+
+    trial: TrialSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """A trial got on: phase, training seconds, share of its budget (None: it has no limit), latest perplexity."""
+
+    trial: TrialSpec
+    phase: str
+    train_s: float
+    share: float | None
+    perplexity: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A trial has its record, whatever became of it."""
+
+    record: TrialRecord
+
+
+Event = Started | Moved | Ended
+
+
+class Executor(Protocol):
+    """Runs trials; every trial ends with exactly one `Ended`.
+
+    Closing the generator, or an exception thrown into it, ends what runs; a trial that was cut off so gives no record.
+    """
+
+    def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]: ...

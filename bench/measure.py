@@ -1,0 +1,319 @@
+"""One trial, in this process: training, quality, throughput, speed to perplexity, memory.
+
+What a trial gives is a record, whatever happens: a failure is a status with a reason and what was measured before it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from bench import environment, memory
+from bench.describe import corpus_facts, read_corpus
+from bench.records import (
+    CorpusFacts,
+    CurvePoint,
+    Environment,
+    Figure,
+    Measured,
+    Memory,
+    Parts,
+    Status,
+    TallyRecord,
+    TrialRecord,
+    TrialSpec,
+)
+from bench.throughput import next_token_microseconds, percentile_99, repeats, scoring_rates
+from lmzoo import storage
+from lmzoo.budget import Stopwatch
+from lmzoo.conformance import quick_check
+from lmzoo.corpus import Corpus
+from lmzoo.driver import Checkpoint, Training, budget_for
+from lmzoo.errors import DivergedError, LmzooError, StorageError
+from lmzoo.evaluation import block_bounds, tally_of, token_nats, top1_accuracy
+from lmzoo.interface import LanguageModel, Progress
+from lmzoo.registry import create_trainer, find_entry
+from lmzoo.spec import parse_spec
+from lmzoo.tally import Tally
+
+# progress is told at most so often
+_TOLD_EVERY_S = 0.2
+# what libraries put into their messages when memory runs out without a MemoryError
+_OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "DefaultCPUAllocator", "bad allocation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """Where a trial stands: its phase, training seconds, share of the budget (None: no limit), latest perplexity."""
+
+    phase: str
+    train_s: float = 0.0
+    share: float | None = None
+    perplexity: float | None = None
+
+
+Tell = Callable[[Moment], None]
+# seconds since the trial's process started; never paused
+WallClock = Callable[[], float]
+
+
+class _Told(Training):
+    """A training that tells where it stands; the training clock is paused meanwhile."""
+
+    def __init__(self, *args: Any, tell: Tell, wall: WallClock, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._tell = tell
+        self._wall = wall
+        self._last_told_s = -math.inf
+
+    def run(self) -> Iterator[Progress]:
+        for progress in super().run():
+            if self._wall() - self._last_told_s >= _TOLD_EVERY_S:
+                self._last_told_s = self._wall()
+                self._tell(self.moment())
+            yield progress
+
+    def moment(self) -> Moment:
+        has_limit = any(limit is not None for limit in (self.budget.seconds, self.budget.steps, self.budget.epochs))
+        perplexity = self.checkpoints[-1].perplexity if self.checkpoints else None
+        return Moment(
+            phase="training",
+            train_s=self.budget.watch.elapsed_s,
+            share=self.budget.used if has_limit else None,
+            perplexity=perplexity if perplexity is not None and math.isfinite(perplexity) else None,
+        )
+
+
+class Trial:
+    """One trial under way; `run()` gives its record and raises nothing but what ends the process.
+
+    `on_error` is told of an exception that nobody foresaw, for a log.
+    """
+
+    def __init__(
+        self, spec: TrialSpec, wall: WallClock, tell: Tell, on_error: Callable[[BaseException], None] | None = None
+    ) -> None:
+        self.spec = spec
+        self._wall = wall
+        self._tell = tell
+        self._on_error = on_error
+        self._started_utc = datetime.now(UTC).isoformat(timespec="seconds")
+        self._parts = {name: 0.0 for name in Parts.model_fields if name != "compile_s"}
+        self._compile_s: float | None = None
+        self._facts: CorpusFacts | None = None
+        self._training: _Told | None = None
+        self._curve: list[CurvePoint] = []
+        self._baseline_rss_bytes = 0
+        self._memory: Memory | None = None
+        self._is_adaptive = False
+        self._warnings: list[str] = []
+
+    def run(self) -> TrialRecord:
+        """Everything from the imports to the record."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = self._note_warning
+            try:
+                status, reason, measured = self._measure()
+            except Exception as error:
+                status, reason = classify(error)
+                measured = None
+                if status == "failed" and self._on_error is not None:
+                    self._on_error(error)
+        return self._record(status, reason, measured)
+
+    def _measure(self) -> tuple[Status, str | None, Measured | None]:
+        self._import_libraries()
+        corpus = self._timed("load_s", lambda: read_corpus(self.spec.corpus))
+        self._facts = corpus_facts(corpus)
+        model = self._train(corpus)
+        if not model.is_normalized:
+            self._memory = self._read_memory()
+            return "refused", "its scores do not sum to 1 over the vocabulary, so it has no perplexity", None
+        measured = self._figures(model, corpus)
+        failed = next((check for check in quick_check(model) if check.status == "failed"), None)
+        if failed is not None:
+            return "invalid", f"{failed.name}: {failed.message}", measured
+        return "ok", None, measured
+
+    def _import_libraries(self) -> None:
+        """Load what the model needs before memory's baseline is taken."""
+        self._tell(Moment(phase="loading"))
+        entry = find_entry(parse_spec(self.spec.spec).name)
+        importlib.import_module(entry.trainer.partition(":")[0])
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.set_num_threads(self.spec.threads)
+        memory.reset_device_peaks(self.spec.device)
+        self._baseline_rss_bytes = memory.rss_bytes() or memory.peak_rss_bytes()
+        self._parts["start_and_imports_s"] = self._wall()
+
+    def _train(self, corpus: Corpus) -> LanguageModel[Any]:
+        spec = parse_spec(self.spec.spec)
+        budget = budget_for(spec, seconds=self.spec.budget_s, epochs=self.spec.epochs, max_steps=self.spec.max_steps)
+        trainer = create_trainer(spec, corpus.vocab, device=self.spec.device)
+        training = _Told(trainer, corpus, budget, seed=self.spec.seed, tell=self._tell, wall=self._wall)
+        self._training = training
+        before_s = self._wall()
+        for checkpoint in training:
+            self._curve.append(self._curve_point(checkpoint))
+            self._tell(training.moment())
+        self._parts["train_s"] = budget.watch.elapsed_s
+        self._parts["validate_s"] = self._wall() - before_s - budget.watch.elapsed_s
+        self._compile_s = getattr(trainer, "compile_s", None)
+        model = training.model
+        self._is_adaptive = model.is_adaptive
+        return model
+
+    def _curve_point(self, checkpoint: Checkpoint) -> CurvePoint:
+        return CurvePoint(
+            train_s=checkpoint.train_s,
+            wall_s=self._wall(),
+            train_tokens=checkpoint.train_tokens,
+            valid_perplexity=perplexity_figure(checkpoint.valid)
+            if checkpoint.valid.is_normalized
+            else Figure(reason="its scores are no distribution"),
+        )
+
+    def _figures(self, model: LanguageModel[Any], corpus: Corpus) -> Measured:
+        assert self._training is not None
+        self._tell(Moment(phase="scoring"))
+        valid = self._timed("validate_s", lambda: tally_of(model, corpus.valid, token_nats(model, corpus.valid)))
+        # once to warm up, so that the rate decides how long a text the repeats score
+        nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
+        accuracy = self._timed("test_s", lambda: top1_accuracy(model, corpus.test))
+        self._tell(Moment(phase="timing"))
+        rates = self._timed("throughput_s", lambda: scoring_rates(model, corpus.test))
+        calls = self._timed("throughput_s", lambda: next_token_microseconds(model, corpus.test))
+        # read before the model is serialised: that copy is the harness's, not the model's
+        self._memory = self._read_memory()
+        bounds = block_bounds(corpus.test)
+        train_s, train_tokens = self._parts["train_s"], self._training.progress.tokens
+        return Measured(
+            test=tally_record(tally_of(model, corpus.test, nats_N)),
+            valid=tally_record(valid),
+            top1_accuracy=Figure.of(accuracy),
+            block_nats=tuple(_finite(float(nats_N[start:end].sum())) for start, end in bounds),
+            block_tokens=tuple(end - start for start, end in bounds),
+            n_params=getattr(model, "n_params", None),
+            model_bytes=_model_bytes(model),
+            train_tokens=train_tokens,
+            train_tokens_per_s=train_tokens / train_s if train_s > 0 else 0.0,
+            eval_tokens_per_s=repeats(rates),
+            next_token_us=repeats([sum(values) / len(values) for values in calls]),
+            next_token_us_p99=percentile_99([value for values in calls for value in values]),
+            kernel=str(getattr(model, "kernel_name", "numpy")),
+            kept=kept_weights(self._training),
+        )
+
+    def _read_memory(self) -> Memory:
+        allocated, reserved = memory.device_peaks_bytes(self.spec.device)
+        return Memory(
+            peak_rss_bytes=memory.peak_rss_bytes(),
+            baseline_rss_bytes=self._baseline_rss_bytes,
+            peak_device_bytes=allocated,
+            peak_device_reserved_bytes=reserved,
+        )
+
+    def _record(self, status: Status, reason: str | None, measured: Measured | None) -> TrialRecord:
+        parts = Parts(compile_s=self._compile_s, **self._parts)
+        watch_s = self._training.budget.watch.elapsed_s if self._training is not None else None
+        return TrialRecord(
+            trial=self.spec,
+            status=status,
+            reason=reason,
+            corpus=self._facts,
+            curve=tuple(self._curve),
+            measured=measured,
+            memory=self._memory or self._read_memory(),
+            parts=parts,
+            train_s=watch_s,
+            is_adaptive=self._is_adaptive,
+            warnings=tuple(self._warnings),
+            environment=Environment.model_validate(environment.describe(self.spec.device)),
+            started_utc=self._started_utc,
+            wall_s=self._wall(),
+        )
+
+    def _timed(self, part: str, action: Callable[[], Any]) -> Any:
+        watch = Stopwatch()
+        try:
+            with watch.running():
+                return action()
+        finally:
+            self._parts[part] += watch.elapsed_s
+
+    def _note_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
+        text = environment.without_folders(" ".join(str(message).split()))
+        # each once: a library may repeat one at every step
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+
+def classify(error: BaseException) -> tuple[Status, str]:
+    """The status and the one-line reason of an exception that ended a trial."""
+    if isinstance(error, DivergedError):
+        return "diverged", f"step {error.step}: the loss or a gradient is not finite"
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    if isinstance(error, MemoryError) or name == "OutOfMemoryError" or _says_out_of_memory(error, text):
+        return "out_of_memory", environment.without_folders(f"{name}: {text}" if text else name)
+    if isinstance(error, LmzooError):
+        return "failed", environment.without_folders(text)
+    return "failed", environment.without_folders(f"{name}: {text}" if text else name)
+
+
+def _says_out_of_memory(error: BaseException, text: str) -> bool:
+    return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY_WORDS)
+
+
+def kept_weights(training: Training) -> str:
+    """Whose weights are scored: under a budget of seconds the best scheduled validation's, otherwise the last ones."""
+    if training.budget.seconds is None or not training.checkpoints:
+        return "last"
+    # of equal ones the driver keeps the later
+    best = min(reversed(training.checkpoints), key=lambda checkpoint: checkpoint.perplexity)
+    return "last" if best.is_last else f"best validation at {best.train_s:.2f} s"
+
+
+def tally_record(tally: Tally) -> TallyRecord:
+    impossible = _impossible(tally)
+    return TallyRecord(
+        nll_nats=Figure.of(tally.nll_nats, impossible),
+        n_tokens=tally.n_tokens,
+        n_chars=tally.n_chars,
+        n_bytes=tally.n_bytes,
+        n_oov=tally.n_oov,
+        n_zero=tally.n_zero,
+        perplexity=perplexity_figure(tally),
+        perplexity_no_oov=Figure.of(
+            tally.perplexity_no_oov, "every token is out of vocabulary" if tally.n_oov == tally.n_tokens else impossible
+        ),
+        bits_per_char=Figure.of(tally.bits_per_char, tally.bits_per_char_reason or impossible),
+        bits_per_byte=Figure.of(tally.bits_per_byte, tally.bits_per_byte_reason or impossible),
+    )
+
+
+def perplexity_figure(tally: Tally) -> Figure:
+    return Figure.of(tally.perplexity, _impossible(tally))
+
+
+def _impossible(tally: Tally) -> str | None:
+    return f"{tally.n_zero} tokens of probability zero" if tally.n_zero else None
+
+
+def _model_bytes(model: LanguageModel[Any]) -> Figure:
+    try:
+        return Figure.of(float(len(storage.to_bytes(model))))
+    except StorageError as error:
+        return Figure(reason=" ".join(str(error).split()))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,133 @@
+"""What a run does: models x corpora x devices x seeds, as a list of trials.  Loads no numerical library."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.environment import safe_name, without_folders
+from bench.records import RULES_VERSION, SCHEMA_VERSION, Answer, CorpusFacts, CorpusSpec, ModelFacts, TrialSpec
+
+QUICK_BUDGET_S = 1.0
+# a time limit is there to end what hangs; it leaves room for the validations of a large vocabulary on a slow machine
+_TIME_LIMIT_BUDGETS = 3.0
+_TIME_LIMIT_S = 600.0
+_KEY_DIGITS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What bounds each trial.  Without seconds, epochs and steps a neural model has the default seconds."""
+
+    budget_s: float | None = None
+    epochs: float | None = None
+    max_steps: int | None = None
+    threads: int = 1
+    time_limit_s: float | None = None
+    memory_limit_bytes: int | None = None
+    quick: bool = False
+
+
+def make_plan(answer: Answer, *, devices: Sequence[str], seeds: int, limits: Limits) -> list[TrialSpec]:
+    """The trials, counting models first: the neural ones are measured against their perplexities.
+
+    Counting models have no device path and no chance in them: they run once, on the CPU, whatever was asked.
+    """
+    code = code_sha256()
+    trials = []
+    for corpus, facts in zip(answer.corpora, answer.facts, strict=True):
+        for model in answer.models:
+            for device, seed in _repetitions(model, devices, seeds):
+                trials.append(_trial(model, corpus, facts, device, seed, limits, answer.default_budget_s, code))
+    return sorted(trials, key=lambda trial: trial.family != "counting")
+
+
+def _repetitions(model: ModelFacts, devices: Sequence[str], seeds: int) -> Iterator[tuple[str, int]]:
+    if model.family == "counting":
+        yield "cpu", 0
+        return
+    for device in devices:
+        for seed in range(seeds):
+            yield device, seed
+
+
+def _trial(
+    model: ModelFacts,
+    corpus: CorpusSpec,
+    facts: CorpusFacts,
+    device: str,
+    seed: int,
+    limits: Limits,
+    default_budget_s: float,
+    code: str,
+) -> TrialSpec:
+    budget_s, epochs, max_steps = training_limits(model, limits, default_budget_s)
+    time_limit_s = limits.time_limit_s
+    if time_limit_s is None:
+        time_limit_s = _TIME_LIMIT_S + _TIME_LIMIT_BUDGETS * (budget_s or 0.0)
+    trial = TrialSpec(
+        trial_id="unnamed",
+        content_key="none yet",
+        model=without_folders(model.model),
+        spec=model.spec,
+        options=model.options,
+        family=model.family,
+        corpus=corpus,
+        corpus_sha256=facts.sha256,
+        device=device,
+        seed=seed,
+        budget_s=budget_s,
+        epochs=epochs,
+        max_steps=max_steps,
+        threads=limits.threads,
+        time_limit_s=time_limit_s,
+        memory_limit_bytes=limits.memory_limit_bytes,
+        quick=limits.quick,
+    )
+    key = content_key(trial, facts, code)
+    return trial.model_copy(update={"content_key": key, "trial_id": trial_id(trial, facts, key)})
+
+
+def training_limits(
+    model: ModelFacts, limits: Limits, default_budget_s: float
+) -> tuple[float | None, float | None, int | None]:
+    """Seconds, epochs and steps of one training; a counting model reads its text once, whatever was asked."""
+    if model.family == "counting":
+        return None, None, None
+    budget_s = limits.budget_s
+    if budget_s is None and limits.epochs is None and limits.max_steps is None:
+        budget_s = QUICK_BUDGET_S if limits.quick else default_budget_s
+    return budget_s, limits.epochs, limits.max_steps
+
+
+def content_key(trial: TrialSpec, facts: CorpusFacts, code: str) -> str:
+    """A hash of everything that decides a trial's result, the code that makes it among them.
+
+    A text is known by its content and how it was read, never by where it lies.
+    """
+    decides = trial.model_dump(
+        mode="json", exclude={"trial_id", "content_key", "corpus", "corpus_sha256", "quick", "spec"}
+    )
+    decides |= {"corpus": facts.model_dump(mode="json"), "code": code}
+    decides |= {"rules_version": RULES_VERSION, "schema_version": SCHEMA_VERSION}
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def trial_id(trial: TrialSpec, facts: CorpusFacts, key: str) -> str:
+    """A readable file name of ASCII letters, digits, `.`, `-` and `_`; the end of it makes it unique."""
+    parts = [trial.model, facts.name, facts.tokenizer, facts.documents, trial.device, f"s{trial.seed}"]
+    return "-".join([*map(safe_name, parts), key[:_KEY_DIGITS]])
+
+
+def code_sha256() -> str:
+    """A hash of the sources of lmzoo and bench: other code may give other results."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(p for package in ("lmzoo", "bench") for p in (root / package).rglob("*.py")):
+        # the report only reads records
+        if path.parent.name != "report":
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()

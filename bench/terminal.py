@@ -1,0 +1,188 @@
+"""What a run shows: progress while it works, the comparison table at its end.
+
+On a terminal a bar with trial, seconds left and perplexity; elsewhere a line for each finished trial.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+
+from bench.environment import file_name
+from bench.executor.protocol import Ended, Event, Moved, Started
+from bench.records import TrialRecord, TrialSpec
+
+# where no terminal says how wide it is, no row of the table is cut
+_WIDTH_WITHOUT_TERMINAL = 200
+_MIB = 1024 * 1024
+
+
+def never_raise_on_output() -> None:
+    """Let a character that the console cannot show become `?` instead of ending a finished run."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def console_on(stream: TextIO) -> Console:
+    """A console that prints texts as they are: brackets in a name are no markup."""
+    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
+
+
+class ProgressView:
+    """Shows the events of a run of `n_trials` trials on standard error."""
+
+    def __init__(self, console: Console, n_trials: int) -> None:
+        self._console = console
+        self._n_trials = n_trials
+        self._n_started = 0
+        self._bars: Progress | None = None
+        self._task: TaskID | None = None
+
+    @contextmanager
+    def showing(self) -> Iterator[ProgressView]:
+        """Show a bar meanwhile, on a terminal."""
+        if not self._console.is_terminal:
+            yield self
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[state]}"))
+        with Progress(*columns, console=self._console, transient=True) as bars:
+            self._bars = bars
+            yield self
+        self._bars = None
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._start(event.trial)
+        elif isinstance(event, Moved):
+            self._move(event)
+        elif isinstance(event, Ended):
+            self._end(event.record)
+
+    def note_reused(self, record: TrialRecord) -> None:
+        self._n_started += 1
+        self._line(record, "there already")
+
+    def _start(self, trial: TrialSpec) -> None:
+        self._n_started += 1
+        if self._bars is not None:
+            what = f"trial {self._n_started}/{self._n_trials} {trial_name(trial)}"
+            self._task = self._bars.add_task(what, total=1.0, state="starting")
+
+    def _move(self, event: Moved) -> None:
+        if self._bars is not None and self._task is not None:
+            self._bars.update(self._task, completed=event.share or 0.0, state=state_text(event))
+
+    def _end(self, record: TrialRecord) -> None:
+        if self._bars is not None and self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+        self._line(record, f"{record.wall_s:.1f} s")
+
+    def _line(self, record: TrialRecord, note: str) -> None:
+        width = len(str(self._n_trials))
+        where = f"[{self._n_started:>{width}}/{self._n_trials}]"
+        self._console.print(f"{where} {trial_name(record.trial)}: {outcome_text(record)} ({note})")
+
+
+def trial_name(trial: TrialSpec) -> str:
+    corpus = trial.corpus.name or trial.corpus.train or ""
+    parts = [trial.model, f"on {file_name(corpus)}"]
+    if trial.device != "cpu":
+        parts.append(trial.device)
+    if trial.seed:
+        parts.append(f"seed {trial.seed}")
+    return " ".join(parts)
+
+
+def outcome_text(record: TrialRecord) -> str:
+    """A finished trial in a few words."""
+    if record.status != "ok" or record.measured is None:
+        return f"{record.status}, {record.reason}"
+    figure = record.measured.test.perplexity
+    if figure.infinite:
+        return f"perplexity inf ({figure.reason})"
+    return f"perplexity {figure.value:.4g}" if figure.value is not None else f"no perplexity ({figure.reason})"
+
+
+def state_text(event: Moved) -> str:
+    """The current phase, seconds left and perplexity of a running trial."""
+    parts = [event.phase]
+    if event.share and event.phase == "training":
+        parts.append(f"{event.train_s * (1 - event.share) / event.share:.0f} s left")
+    if event.perplexity is not None:
+        parts.append(f"perplexity {event.perplexity:.4g}")
+    return ", ".join(parts)
+
+
+def read_summary(path: Path) -> list[dict[str, str]]:
+    """The rows of `tables/summary.csv`, the best perplexity first; those without one last."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
+
+
+def comparison_table(rows: Sequence[Mapping[str, str]]) -> Table:
+    """The comparison as people read it; columns that are the same for every row stay out."""
+    table = Table(title="Test perplexity, best first")
+    shared = [key for key in ("corpus", "tokenizer", "documents", "device") if len({row[key] for row in rows}) > 1]
+    table.add_column("model", overflow="fold")
+    for key in shared:
+        table.add_column(key)
+    for title in (
+        "perplexity",
+        "95 % interval",
+        "bits/char",
+        "train s",
+        "scored tokens/s",
+        "next token µs",
+        "peak MiB",
+    ):
+        table.add_column(title, justify="right")
+    table.add_column("status", overflow="fold")
+    for row in rows:
+        table.add_row(*_cells(row, shared))
+    return table
+
+
+def _cells(row: Mapping[str, str], shared: Sequence[str]) -> list[str]:
+    star = "*" if row.get("is_adaptive", "").lower() == "true" else ""
+    low, high = row["test_perplexity_low"], row["test_perplexity_high"]
+    interval = f"{_short(low)} to {_short(high)}" if low and high else "n/a"
+    peak = _number(row["peak_rss_bytes"]) / _MIB
+    status = row["status"] + (f": {row['reason']}" if row["reason"] else "")
+    return [
+        row["model"] + star,
+        *(row[key] for key in shared),
+        _short(row["test_perplexity"]),
+        interval,
+        _short(row["bits_per_char"]),
+        _short(row["train_s"], 3),
+        _short(row["eval_tokens_per_s"], 3),
+        _short(row["next_token_us"], 3),
+        f"{peak:.0f}" if math.isfinite(peak) else "n/a",
+        status,
+    ]
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.inf
+
+
+def _short(text: str, digits: int = 4) -> str:
+    """A figure in so many digits, large ones with thousands marked; n/a for an empty cell."""
+    if not text:
+        return "n/a"
+    value = float(text)
+    return f"{value:,.0f}" if 10**digits <= abs(value) < math.inf else f"{value:.{digits}g}"

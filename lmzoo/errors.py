@@ -137,5 +137,9 @@ class NotNormalizedError(LmzooError):
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """' Did you mean 'x'?' for the closest of the choices, or '' when none is close."""
-    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    choices = list(choices)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    if not close:
+        # 'lstn' is far from the whole of 'lstm-scratch' but close to its first word
+        close = [c for c in choices if difflib.get_close_matches(name, [c.partition("-")[0]], cutoff=0.6)]
     return f" Did you mean {close[0]!r}?" if close else ""

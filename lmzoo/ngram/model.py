@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo.errors import TokenError
 from lmzoo.interface import Arrays, Tokens
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.smoothing import Table
@@ -50,6 +51,11 @@ class NgramModel:
         ]
 
     @property
+    def tables(self) -> tuple[Sequence[Keys], Sequence[Table]]:
+        """The n-grams of each order and their probabilities: see `counts.py` and `smoothing.py`."""
+        return self._keys, self._tables
+
+    @property
     def n_params(self) -> int:
         """n-grams held, of all orders."""
         return sum(map(len, self._keys))
@@ -75,7 +81,7 @@ class NgramModel:
 
     def all_logprobs(self, tokens_BxL: Tokens, state: NgramState) -> Floats:
         """ln p over the whole vocabulary before each token, shape (B, L, V)."""
-        tokens_BxL = self.vocab.checked(tokens_BxL)
+        tokens_BxL = self._checked(tokens_BxL, state)
         before = np.concatenate((state, tokens_BxL[:, :-1]), axis=1, dtype=np.int64)
         histories = [nodes[:, self.order - 2 :].reshape(-1) for nodes in self._histories(before)]
         out_PxV = np.empty((tokens_BxL.size, len(self.vocab)))
@@ -101,9 +107,15 @@ class NgramModel:
         tables = [Table(logp_G=arrays[f"logp{k}"], backoff_G=arrays[f"backoff{k}"]) for k in orders]
         return cls(vocab, [arrays[f"keys{k}"] for k in orders], tables, options["details"])
 
+    def _checked(self, tokens_BxL: Tokens, state: NgramState) -> Tokens:
+        tokens_BxL = self.vocab.checked(tokens_BxL)
+        if len(tokens_BxL) != len(state):
+            raise TokenError(f"tokens have {len(tokens_BxL)} rows, the state has {len(state)}; use select()")
+        return tokens_BxL
+
     def _walk(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, npt.NDArray[np.int8], NgramState]:
         """ln p and matched order of each token, and the state after the last."""
-        tokens_BxL = self.vocab.checked(tokens_BxL)
+        tokens_BxL = self._checked(tokens_BxL, state)
         padded = np.concatenate((state, tokens_BxL), axis=1, dtype=np.int64)
         first = self.order - 1
         logprobs_BxL = self._tables[0].logp_G[tokens_BxL]

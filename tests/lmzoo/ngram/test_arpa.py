@@ -1,0 +1,193 @@
+"""ARPA files: KenLM's read back to their own figures, ours through a round trip, and defective ones by hand."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lmzoo
+from lmzoo.errors import StorageError
+from lmzoo.ngram.arpa import ArpaError, ArpaWarning, read_arpa, write_arpa
+from lmzoo.ngram.model import NgramModel
+from tests.lmzoo.ngram.test_golden import GOLDEN, MARKET, ORDERS, TEXTS, arpa_entries, golden_text, kenlm_like
+
+LN10 = math.log(10)
+
+pytestmark = pytest.mark.filterwarnings("ignore::lmzoo.ngram.smoothing.DiscountWarning")
+
+
+def log10_of(model: NgramModel, text: str, *, bos: bool = True) -> list[float]:
+    ids = model.vocab.encode(text)
+    if model.vocab.eos_id is not None:
+        ids = np.append(ids, model.vocab.eos_id)
+    return (model.logprobs(ids[None, :], model.initial_state(bos=bos))[0][0] / LN10).tolist()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_kenlm_files_score_as_kenlm_scores(order: int) -> None:
+    model = read_arpa(GOLDEN / f"market.{order}.arpa")
+    lines = (GOLDEN / "market.test").read_text(encoding="utf-8").splitlines()
+    for line, wanted in zip(lines, MARKET[str(order)], strict=True):
+        # KenLM adds float32 numbers of 8 digits
+        np.testing.assert_allclose(log10_of(model, line), wanted["log10"], atol=2e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_history_of_a_file_sums_to_1(name: str, order: int) -> None:
+    model = read_arpa(GOLDEN / f"{name}.{order}.arpa")
+    for words, _ in arpa_entries(GOLDEN / f"{name}.{order}.arpa")[::7]:
+        ids = np.array([[model.vocab.token_to_id[w] for w in words]])
+        _, state = model.logprobs(ids, model.initial_state(bos=False))
+        assert np.exp(model.next_logprobs(state)).sum() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("suffix", [".arpa", ".arpa.gz"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_round_trip(name: str, suffix: str, tmp_path: Path) -> None:
+    model = kenlm_like(golden_text(name), 4)
+    write_arpa(model, tmp_path / f"m{suffix}")
+    back = read_arpa(tmp_path / f"m{suffix}")
+    assert back.vocab.tokens == model.vocab.tokens
+    for text in golden_text(name).splitlines()[:5]:
+        np.testing.assert_allclose(log10_of(back, text), log10_of(model, text), atol=1e-6)
+
+
+def test_what_others_would_split_on_comes_back(tmp_path: Path) -> None:
+    text = "10\u00a0km\u3000away \u200bhere \\u{20} <unk>\n" * 3
+    corpus = lmzoo.corpus_from_texts({"train": text, "valid": text, "test": text}, tokens="word")
+    model = lmzoo.train("ngram:order=2", corpus)
+    assert isinstance(model, NgramModel)
+    write_arpa(model, tmp_path / "m.arpa")
+    for line in (tmp_path / "m.arpa").read_text(encoding="utf-8").splitlines():
+        # any white space at all, as other readers see it
+        assert len(line.split()) == len(line.replace("\t", " ").split(" ")) or not line
+    back = read_arpa(tmp_path / "m.arpa")
+    assert back.vocab.tokens == model.vocab.tokens
+    assert lmzoo.evaluate(back, corpus.test).nll_nats == pytest.approx(lmzoo.evaluate(model, corpus.test).nll_nats)
+
+
+def test_characters_come_back(tmp_path: Path) -> None:
+    corpus = lmzoo.corpus_from_texts({"train": "to be or not\n\tto be", "valid": "to", "test": "be or"})
+    model = lmzoo.train("ngram:order=3", corpus)
+    assert isinstance(model, NgramModel)
+    write_arpa(model, tmp_path / "m.arpa")
+    back = read_arpa(tmp_path / "m.arpa", tokenizer="char")
+    assert lmzoo.evaluate(back, corpus.test).perplexity == pytest.approx(lmzoo.evaluate(model, corpus.test).perplexity)
+
+
+def test_a_model_that_never_backs_off_is_refused(tmp_path: Path) -> None:
+    corpus = lmzoo.corpus_from_texts({"train": "a b a b", "valid": "a", "test": "b"}, tokens="word")
+    with pytest.raises(StorageError, match=r"order 1 never backs off \(mle\)"):
+        write_arpa(lmzoo.train("ngram:order=2,smoothing=mle", corpus), tmp_path / "m.arpa")  # type: ignore[arg-type]
+
+
+GOOD = """\\data\\
+ngram 1=4
+ngram 2=2
+
+\\1-grams:
+-1.0\t<unk>
+0\t<s>\t-0.5
+-0.3\ta\t-0.25
+-0.4\t</s>
+
+\\2-grams:
+-0.1\t<s> a
+-0.2\ta </s>
+
+\\end\\
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "m.arpa").write_bytes(text.encode())
+    return tmp_path / "m.arpa"
+
+
+def test_absent_back_offs_are_0(tmp_path: Path) -> None:
+    model = read_arpa(written(tmp_path, GOOD))
+    # <s> a: listed;  a b(unknown): back-off of a, then <unk>;  <unk> </s>: nothing to back off from
+    assert log10_of(model, "a b") == pytest.approx([-0.1, -0.25 - 1.0, -0.4], abs=1e-6)
+    # <s> b: back-off of <s>;  b a: nothing to back off from;  a </s>: listed
+    assert log10_of(model, "b a") == pytest.approx([-0.5 - 1.0, -0.3, -0.2], abs=1e-6)
+
+
+def test_crlf_blanks_and_spaces_for_tabs(tmp_path: Path) -> None:
+    text = "\n\nsome remark\n" + GOOD.replace("\t", "  ").replace("\n", "\r\n")
+    assert log10_of(read_arpa(written(tmp_path, text)), "a b") == pytest.approx([-0.1, -1.25, -0.4], abs=1e-6)
+
+
+def test_no_unk(tmp_path: Path) -> None:
+    text = GOOD.replace("-1.0\t<unk>\n", "").replace("1=4", "1=3")
+    with pytest.warns(ArpaWarning, match="no <unk>"):
+        model = read_arpa(written(tmp_path, text))
+    assert log10_of(model, "a b") == pytest.approx([-0.1, -0.25 - 100, -0.4], abs=1e-6)
+
+
+def test_no_bos(tmp_path: Path) -> None:
+    text = GOOD.replace("0\t<s>\t-0.5\n", "").replace("-0.1\t<s> a\n", "").replace("1=4", "1=3").replace("2=2", "2=1")
+    assert log10_of(read_arpa(written(tmp_path, text)), "a") == pytest.approx([-0.3, -0.2], abs=1e-6)
+
+
+def test_an_order_without_ngrams(tmp_path: Path) -> None:
+    text = GOOD.replace("ngram 2=2", "ngram 2=2\nngram 3=0").replace("\\end\\", "\\3-grams:\n\n\\end\\")
+    assert log10_of(read_arpa(written(tmp_path, text)), "a") == pytest.approx([-0.1, -0.2], abs=1e-6)
+
+
+def test_a_file_cut_down_to_a_lower_order(tmp_path: Path) -> None:
+    text = GOOD.replace("<s> a\n", "<s> a\t-0.7\n")
+    with pytest.warns(ArpaWarning, match="highest order 2 has back-offs"):
+        model = read_arpa(written(tmp_path, text))
+    assert log10_of(model, "a b") == pytest.approx([-0.1, -1.25, -0.4], abs=1e-6)
+
+
+def test_a_history_that_is_not_listed(tmp_path: Path) -> None:
+    text = GOOD.replace("ngram 2=2", "ngram 2=2\nngram 3=1").replace("\\end\\", "\\3-grams:\n-0.6\ta a a\n\n\\end\\")
+    with pytest.warns(ArpaWarning, match="without their histories; 1 were added"):
+        model = read_arpa(written(tmp_path, text))
+    # a a is not listed: back-off of a, then a;  a a a: listed
+    got = log10_of(model, "a a a", bos=False)
+    assert got[:3] == pytest.approx([-0.3, -0.25 - 0.3, -0.6], abs=1e-6)
+
+
+def test_a_wrong_count_is_told(tmp_path: Path) -> None:
+    with pytest.warns(ArpaWarning, match="declares 9 n-grams of order 1, 4 were read"):
+        read_arpa(written(tmp_path, GOOD.replace("1=4", "1=9")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\\data\\", "data", "it has no line"),
+        ("\\2-grams:", "\\3-grams:", r"line 11: \\2-grams: is wanted"),
+        ("-0.3\ta\t", "x\ta\t", "line 8: not a number"),
+        ("-0.3\ta\t", "nan\ta\t", "line 8: not a finite number"),
+        ("-0.3\ta\t", "0.3\ta\t", "line 8: a log-probability above 0"),
+        ("-0.1\t<s> a", "-0.1\t<s> a b c", "line 12: 3 or 4 fields are wanted, got 5"),
+        ("-0.1\t<s> a", "-0.1\t<s> b", "'b' stands in an n-gram but not among"),
+        ("\n\\end\\\n", "", "may be cut short"),
+        ("ngram 1=4\n", "", "order 1 is wanted"),
+    ],
+)
+def test_damaged_files(old: str, new: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ArpaError, match=message):
+        read_arpa(written(tmp_path, GOOD.replace(old, new)))
+
+
+def test_a_cut_gzip_file(tmp_path: Path) -> None:
+    (tmp_path / "m.arpa.gz").write_bytes(gzip.compress(GOOD.encode())[:40])
+    with pytest.raises(ArpaError, match="cannot read"):
+        read_arpa(tmp_path / "m.arpa.gz")
+
+
+def test_golden_totals() -> None:
+    for order in ORDERS:
+        model = read_arpa(GOLDEN / f"market.{order}.arpa")
+        lines = (GOLDEN / "market.test").read_text(encoding="utf-8").splitlines()
+        wanted = [w["total_log10"] for w in MARKET[str(order)]]
+        assert [sum(log10_of(model, line)) for line in lines] == pytest.approx(wanted, abs=1e-5)

@@ -97,8 +97,8 @@ def _lines(words: Sequence[str], table: Table, *, is_highest: bool) -> Iterator[
 def read_arpa(path: str | Path, *, tokenizer: str = "word", normalizer: str = "none") -> NgramModel:
     """Read a model.  The file knows words only, so tokenizer and normaliser are the caller's to say.
 
-    Made up for, with an `ArpaWarning`: a missing `<unk>` (a floor of 10^-100), a count that differs from the header's, a
-    history that is not listed, a highest order with back-offs (the file was cut down to it).  A missing back-off is 0.
+    Made up for, with an `ArpaWarning`: a missing `<unk>` (a floor of 10^-100), a count that differs from the header's,
+    a history that is not listed, a highest order with back-offs (the file was cut down).  An absent back-off is 0.
     Raises `ArpaError` with the line at fault.
     """
     lines = _Lines(Path(path))

@@ -1,0 +1,100 @@
+"""The answer first: a few sentences in plain words, made from the data of one group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from bench.report import wording
+from bench.report.rows import Pair, Row, ranked
+from bench.report.tables import targets_of
+from bench.stats import over_seeds
+
+# more names than this are counted instead of listed
+_MAX_NAMES = 4
+
+
+def label_of(row: Row, rows: Sequence[Row]) -> str:
+    """A row's name among others: its device is named where there are several, an asterisk marks adaptive models."""
+    several = len({other.device for other in rows}) > 1
+    return f"{row.model}{'*' if row.is_adaptive else ''}{f' on {row.device}' if several else ''}"
+
+
+def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -> list[str]:
+    """Which model wins, whether that is more than noise, and what the best neural model passed and when."""
+    order = ranked(rows)
+    if not order:
+        return ["No model finished with a perplexity."]
+    sentences = [_winner(order, pairs)]
+    neural = [row for row in order if row.family == "neural"]
+    if neural:
+        sentences.append(_passing(neural[0], order, rows, given))
+    failed = [row for row in rows if row.status not in ("ok", "refused")]
+    if failed:
+        sentences.append(f"{_names(failed, rows)} did not finish well; the reasons are below.")
+    return sentences
+
+
+def verdicts_of(row: Row, pairs: Sequence[Pair]) -> dict[tuple[str, str], str]:
+    """How `row` fares against each other row it was tested against: `better`, `worse` or `~`, by (model, device)."""
+    found = {}
+    for pair in pairs:
+        if row is pair.a or row is pair.b:
+            other, won = (pair.b, "a") if row is pair.a else (pair.a, "b")
+            verdict = "~" if pair.verdict == "~" else "better" if pair.verdict == won else "worse"
+            found[other.model, other.device] = verdict
+    return found
+
+
+def times_to_targets(rows: Sequence[Row], given: Sequence[float]) -> Mapping[tuple[str, str, str], tuple[float, float]]:
+    """(after, by) in training seconds over the seeds, for each (model, device, target name); misses are infinite."""
+    brackets: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for row, _seed, name, _level, crossing in targets_of(rows, given):
+        after_s = crossing.after_s if crossing.reached else math.inf
+        brackets.setdefault((row.model, row.device, name), []).append((after_s, crossing.by_s))
+    return {
+        key: (over_seeds([after for after, _ in found]), over_seeds([by for _, by in found]))
+        for key, found in brackets.items()
+    }
+
+
+def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
+    best, others = order[0], order[1:]
+    value, interval = best.test_perplexity, best.interval
+    range_text = f" (95 % interval {wording.interval(interval.low, interval.high)})" if interval else ""
+    text = f"{label_of(best, order)} has the lowest test perplexity, {wording.perplexity(value)}{range_text}"
+    if not others:
+        return f"{text}; no other model was ranked."
+    verdicts = verdicts_of(best, pairs)
+    ties = [row for row in others if verdicts.get((row.model, row.device)) != "better"]
+    if not ties:
+        return f"{text}, significantly lower than every other model's."
+    rest = ", but significantly lower than all others'" if len(ties) < len(others) else ""
+    return f"{text}, not significantly different from that of {_names(ties, order)}{rest}."
+
+
+def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequence[float]) -> str:
+    """What the best neural model passed, easiest target first."""
+    times = times_to_targets(rows, given)
+    levels = {name: level for row, _, name, level, _ in targets_of(rows, given) if row is best}
+    names = sorted(levels, key=lambda name: (-levels[name], name))
+    passed = [(name, times[best.model, best.device, name]) for name in names]
+    text = [f"{_target(name)} after {wording.seconds(by_s)}" for name, (_, by_s) in passed if math.isfinite(by_s)]
+    never = [_target(name) for name, (_, by_s) in passed if not math.isfinite(by_s)]
+    start = f"The best neural model, {label_of(best, order)} ({wording.perplexity(best.test_perplexity)}),"
+    if not names:
+        return f"{start} had no counting model to pass."
+    parts = [f"passed {wording.listed(text)} of training"] if text else []
+    parts += [f"never passed {wording.listed(never)}"] if never else []
+    return f"{start} {' and '.join(parts)} (on validation text)."
+
+
+def _target(name: str) -> str:
+    return f"perplexity {name.removeprefix('ppl=')}" if name.startswith("ppl=") else name
+
+
+def _names(rows: Sequence[Row], among: Sequence[Row]) -> str:
+    names = [label_of(row, among) for row in rows]
+    if len(names) > _MAX_NAMES:
+        names = [*names[: _MAX_NAMES - 1], f"{len(names) - _MAX_NAMES + 1} more"]
+    return wording.listed(names)

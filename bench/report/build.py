@@ -1,0 +1,59 @@
+"""From a run's folder to its tables, plots, Markdown and HTML.  What cannot be made is a warning, never a loss."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.report.content import Figure, Report, report_of
+from bench.report.markdown import to_markdown
+from bench.report.reading import read_run
+from bench.report.rows import Group, Row, groups_of, pairs_of, rows_of
+from bench.report.tables import write_tables
+
+
+def build_report(folder: Path) -> list[str]:
+    """Write `tables/`, `plots/`, `report.md` and `report.html` from the records in a run's folder.
+
+    Returns what the reader should know: what could not be drawn or written, and why.
+    Raises `InputError` for a folder that is no run, `NewerFileError` for one from a newer schema.
+    """
+    run = read_run(folder)
+    groups = groups_of(rows_of(run))
+    pairs = {group: pairs_of(rows) for group, rows in groups.items()}
+    # tables first: nothing that follows can lose them
+    write_tables(folder / "tables", run.info, groups, [pair for members in pairs.values() for pair in members])
+    figures, warnings = _draw(folder / "plots", groups)
+    report = report_of(run, groups, pairs, figures)
+    (folder / "report.md").write_bytes(_encoded(to_markdown(report)))
+    return [*run.warnings, *warnings, *_write_html(folder, report)]
+
+
+def _draw(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[Figure], list[str]]:
+    if missing := _missing("matplotlib"):
+        return [], [f"no plots: {missing}"]
+    from bench.report.plots import draw_all
+
+    return draw_all(folder, groups)
+
+
+def _write_html(folder: Path, report: Report) -> list[str]:
+    if missing := _missing("jinja2"):
+        return [f"no report.html: {missing}"]
+    from bench.report.html import to_html
+
+    (folder / "report.html").write_bytes(_encoded(to_html(report, folder / "plots")))
+    return []
+
+
+def _missing(library: str) -> str | None:
+    """Why an optional library cannot be used, with the cure; None where it can."""
+    if importlib.util.find_spec(library) is None:
+        return f"{library} is not installed: python -m pip install 'lmzoo[plots]'"
+    return None
+
+
+def _encoded(text: str) -> bytes:
+    # half surrogates cannot be written as UTF-8
+    return text.encode("utf-8", "backslashreplace")

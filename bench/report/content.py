@@ -1,0 +1,173 @@
+"""What the report says, before it is Markdown or HTML: sections of sentences, tables and figures, all plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.records import CorpusFacts, Environment
+from bench.report import wording
+from bench.report.answer import answer
+from bench.report.reading import Run
+from bench.report.rows import Group, Pair, Row
+from bench.report.sheets import Sheet, sheets_of
+
+# from this share of test lines in the training text on, the reader is warned
+_OVERLAP_WORTH_A_WARNING = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A plot: the stem of its files under `plots/`, what it shows, and the same in words (alt)."""
+
+    stem: str
+    title: str
+    alt: str
+    group: Group
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading with what stands under it, in this order.  `level` is 2 or 3."""
+
+    title: str
+    level: int = 2
+    paragraphs: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
+    sheets: Sequence[Sheet] = ()
+    bullets: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    title: str
+    sections: Sequence[Section]
+
+
+def report_of(
+    run: Run, groups: Mapping[Group, Sequence[Row]], pairs: Mapping[Group, Sequence[Pair]], figures: Sequence[Figure]
+) -> Report:
+    """The report of a run: a part per group, then what holds for all."""
+    sections: list[Section] = []
+    for group, rows in groups.items():
+        own = [figure for figure in figures if figure.group == group]
+        sections += _group_sections(group, rows, pairs[group], run, own, alone=len(groups) == 1)
+    sections += [section for section in (_unavailable(run), _warnings(run)) if section.bullets]
+    sections += [_reading(), _provenance(run)]
+    return Report(title=f"Language models compared: {run.info.run_id}", sections=sections)
+
+
+def _group_sections(
+    group: Group, rows: Sequence[Row], pairs: Sequence[Pair], run: Run, figures: Sequence[Figure], *, alone: bool
+) -> list[Section]:
+    """With several groups, each has a heading of its own and its parts stand one level lower."""
+    given = run.info.target_perplexities
+    lead = answer(rows, pairs, given)
+    head = Section(title="The answer" if alone else group.title, paragraphs=(f"On {group.title}:", " ".join(lead)))
+    level = 2 if alone else 3
+    by_part = {figure.stem.split("-")[0]: figure for figure in figures}
+    parts = []
+    for title, stems, sheets in sheets_of(rows, pairs, given):
+        drawn = tuple(by_part[stem] for stem in stems if stem in by_part)
+        if sheets or drawn:
+            parts.append(Section(title=title, level=level, figures=drawn, sheets=sheets))
+    return [head, *parts]
+
+
+def _unavailable(run: Run) -> Section:
+    reasons = [f"{model}: {reason}" for model, reason in sorted(run.info.unavailable.items())]
+    return Section(title="Could not run here", bullets=reasons)
+
+
+def _warnings(run: Run) -> Section:
+    """Each warning once, with the models that gave it."""
+    models: dict[str, list[str]] = {}
+    for record in run.records:
+        for warning in record.warnings:
+            named = models.setdefault(warning, [])
+            if record.trial.model not in named:
+                named.append(record.trial.model)
+    overlaps = [
+        f"{wording.percent(facts.test_overlap)} of the test lines of {facts.name} stand verbatim in its training text: "
+        "models that remember long stretches profit most"
+        for facts in _corpora(run)
+        if facts.test_overlap >= _OVERLAP_WORTH_A_WARNING
+    ]
+    own = [f"{', '.join(names)}: {warning}" for warning, names in models.items()]
+    return Section(title="Warnings", bullets=list(dict.fromkeys([*overlaps, *run.info.warnings, *run.warnings, *own])))
+
+
+def _reading() -> Section:
+    return Section(
+        title="How to read this",
+        bullets=(
+            "Perplexity is exp(nats per token): the number of equally likely choices that would be as hard; lower is "
+            "better. With several seeds it is exp of the mean nats per token.",
+            "Intervals are 95 % block-bootstrap intervals over blocks of the test text, and over seeds where there are "
+            "several. ~ means that a paired test over the same blocks (Holm-corrected) finds no difference.",
+            "Training seconds stand still during validation. A target was passed between two validations: the later "
+            "one is the headline, the earlier one stands in brackets. A miss is printed as 'not reached'.",
+            "* marks adaptive models, which learn from the text that they score. n/a: no such value.",
+            "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv.",
+        ),
+    )
+
+
+def _provenance(run: Run) -> Section:
+    info = run.info
+    rows = [
+        ("command", info.command),
+        ("run", f"{info.run_id}, started {info.started_utc}"),
+        ("rules of measuring", f"version {info.rules_version} (records: schema {info.schema_version})"),
+        (
+            "seeds",
+            ", ".join(str(seed) for seed in sorted({trial.seed for trial in info.plan})) or wording.NOT_AVAILABLE,
+        ),
+        ("threads per trial", str(info.threads)),
+        ("reused records", f"{len(info.reused)} of {len(info.plan)}"),
+        *_machine(info.environment),
+    ]
+    return Section(
+        title="Provenance", sheets=[_pairs_sheet("run and machine", rows), *[_corpus_sheet(f) for f in _corpora(run)]]
+    )
+
+
+def _machine(environment: Environment) -> list[tuple[str, str]]:
+    memory = wording.size(environment.memory_total_bytes)
+    commit = environment.git_commit or wording.NOT_AVAILABLE
+    rows = [
+        ("code", f"git {commit}{' with uncommitted changes' if environment.git_dirty else ''}"),
+        ("machine", f"{environment.cpu_model}, {environment.n_cpus_usable} cores usable, {memory} memory"),
+        ("system", f"{environment.platform}, Python {environment.python}"),
+        ("libraries", ", ".join(f"{name} {version}" for name, version in sorted(environment.versions.items()))),
+    ]
+    if environment.gpu:
+        parts = [("driver", environment.driver), ("CUDA", environment.cuda), ("cuDNN", environment.cudnn)]
+        rows.append(("GPU", ", ".join([environment.gpu, *[f"{name} {value}" for name, value in parts if value]])))
+    return rows
+
+
+def _corpora(run: Run) -> list[CorpusFacts]:
+    """What was read, those of the trials included (a fraction of a training text has a vocabulary of its own)."""
+    return list(dict.fromkeys([*run.info.corpora, *[record.corpus for record in run.records if record.corpus]]))
+
+
+def _corpus_sheet(facts: CorpusFacts) -> Sheet:
+    rows = [
+        ("sha256", facts.sha256),
+        ("vocabulary", f"{facts.n_symbols:,} predictable symbols, min_freq {facts.min_freq}"),
+        ("vocabulary fingerprint", facts.vocab_fingerprint),
+        ("tokens, normaliser, documents", f"{facts.tokenizer}, {facts.normalize}, {facts.documents}"),
+        (
+            "tokens in training, validation, test",
+            f"{facts.n_train_tokens:,}, {facts.n_valid_tokens:,}, {facts.n_test_tokens:,}",
+        ),
+        ("out of vocabulary in test", f"{facts.n_test_oov:,}"),
+        ("test lines found in training", wording.percent(facts.test_overlap)),
+        ("blank lines skipped, literal markers", f"{facts.n_blank_lines:,}, {facts.n_markers:,}"),
+    ]
+    return _pairs_sheet(f"corpus {facts.name}", rows)
+
+
+def _pairs_sheet(caption: str, rows: Sequence[tuple[str, str]]) -> Sheet:
+    return Sheet(caption=caption, headers=("what", "value"), align="ll", rows=rows)

@@ -1,0 +1,225 @@
+"""How plots look: fonts, colours, marks, numbers on axes, and labels that do not cover each other."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from bench.report import wording
+
+# Okabe and Ito (2008): told apart with every common colour vision; yellow is left out, too pale on white
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+DASHES: Sequence[Any] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
+COUNTING_COLOUR = "#5A6472"
+INK = "#20262E"
+_DPI = 120
+_MAX_LABEL = 34
+_CJK_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
+    *("WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans GB", "Arial Unicode MS"),
+    *("Droid Sans Fallback", "AR PL UMing CN", "IPAGothic", "Noto Serif CJK SC"),
+)
+_LATIN_FONT = "DejaVu Sans"
+
+
+@dataclass(frozen=True)
+class Style:
+    """Colour, marker and dashes of a model; each alone tells neighbours apart, so black and white will do."""
+
+    colour: str
+    marker: str
+    dashes: Any
+
+
+@contextmanager
+def style_sheet() -> Iterator[None]:
+    """Settings under which every figure is drawn, whatever the user's own matplotlib settings are."""
+    settings: dict[str, Any] = {
+        "backend": "agg",
+        "font.family": [_LATIN_FONT, *([font] if (font := cjk_font()) else [])],
+        "font.size": 9,
+        # a $ in a model's name is a $
+        "text.parse_math": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#8A94A0",
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "axes.titlesize": 10,
+        "axes.titlelocation": "left",
+        "hatch.linewidth": 0.6,
+        "svg.hashsalt": "lmzoo",
+        "svg.fonttype": "path",
+    }
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        for name, value in settings.items():
+            matplotlib.rcParams[name] = value  # type: ignore[index]
+        yield
+
+
+def new_figure(width_in: float, height_in: float, n_columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure on the Agg canvas (no display is looked for) and its axes side by side."""
+    figure = Figure(figsize=(width_in, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(1, n_columns, n + 1) for n in range(n_columns)]
+
+
+def save(figure: Figure, folder: Path, stem: str) -> None:
+    """PNG and SVG, without dates or versions in them, so that equal records give equal files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(folder / f"{stem}.png", dpi=_DPI, metadata={"Software": None})
+
+
+def styles(names: Sequence[str]) -> dict[str, Style]:
+    """A style for each name; the three parts have lengths without a common divisor, so combinations repeat late."""
+    return {
+        name: Style(COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)], DASHES[n % len(DASHES)])
+        for n, name in enumerate(names)
+    }
+
+
+@cache
+def cjk_font() -> str | None:
+    """An installed font that has Chinese, Japanese and Korean signs, or None."""
+    installed = {entry.name for entry in font_manager.fontManager.ttflist}
+    return next((name for name in _CJK_FONTS if name in installed), None)
+
+
+def drawable(text: str) -> str:
+    """A name as the fonts here can draw it: shortened in its middle, signs without glyph as escapes.
+
+    Right-to-left signs are escaped too: matplotlib neither orders nor joins them, and would print another name.
+    """
+    if len(text) > _MAX_LABEL:
+        half = (_MAX_LABEL - 1) // 2
+        text = f"{text[: half + 6]}…{text[-(half - 6) :]}"
+    return "".join(sign if _has_glyph(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
+
+
+def plain_ticks(axis: Axis, low: float, high: float, *, show: Any = wording.rounded, base: Sequence[int] = ()) -> None:
+    """Plain numbers on a logarithmic axis, 3 to 8 of them between `low` and `high`."""
+    candidates = [base] if base else [(1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)]
+    ticks: list[float] = []
+    for digits in candidates:
+        ticks = [d * 10.0**e for e in range(-9, 16) for d in digits if low <= d * 10.0**e <= high]
+        if len(ticks) <= 8:
+            break
+    axis.set_major_locator(FixedLocator(ticks[:: max(len(ticks) // 8, 1)] or [low]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _position: show(value)))
+
+
+def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions moved apart to at least `gap`, in their order, inside low..high where there is room."""
+    order = sorted(range(len(positions)), key=lambda n: (positions[n], n))
+    gap = min(gap, (high - low) / max(len(positions) - 1, 1))
+    moved = [min(max(position, low), high) for position in positions]
+    # relaxing a few times shares the shift between neighbours instead of pushing everything one way
+    for _ in range(200):
+        worst = 0.0
+        for below, above in itertools.pairwise(order):
+            lack = gap - (moved[above] - moved[below])
+            if lack > 1e-9:
+                worst = max(worst, lack)
+                moved[below] -= lack / 2
+                moved[above] += lack / 2
+        moved = [min(max(position, low), high) for position in moved]
+        if worst < gap * 0.02:
+            break
+    return moved
+
+
+Box = tuple[float, float, float, float]
+
+
+def place_labels(
+    axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], colours: Sequence[str]
+) -> None:
+    """Write a label beside each point where it covers no other label or point; leave out what finds no room.
+
+    Call it when limits and scales are final.
+    """
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    figure.draw_without_rendering()
+    pixels = [tuple(map(float, xy)) for xy in axes.transData.transform(points)]
+    inside = axes.get_window_extent()
+    taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels]
+    for (x, y), point, label, colour in zip(pixels, points, labels, colours, strict=True):
+        width, height = 5.6 * len(label) * figure.dpi / 100, 12 * figure.dpi / 100
+        spots = (
+            (x + dx if right else x - dx - width, y + dy - height / 2)
+            for distance in (8, 14, 22, 34, 48, 64)
+            for dx, dy in ((distance, 0), (distance * 0.7, distance * 0.8), (distance * 0.7, -distance * 0.8))
+            for right in (True, False)
+        )
+        box = next((b for b in _boxes(spots, width, height) if _is_free(b, taken, inside.extents)), None)
+        if box is not None:
+            taken.append(box)
+            _write_label(axes, point, (x, y), box, label, colour)
+
+
+def _boxes(corners: Iterable[tuple[float, float]], width: float, height: float) -> Iterator[Box]:
+    return ((x, y, x + width, y + height) for x, y in corners)
+
+
+def _is_free(box: Box, taken: Iterable[Box], inside: Sequence[float]) -> bool:
+    left, bottom, right, top = box
+    if left < inside[0] or bottom < inside[1] or right > inside[2] or top > inside[3]:
+        return False
+    return not any(left < r and l < right and bottom < t and b < top for l, b, r, t in taken)  # noqa: E741
+
+
+def _write_label(
+    axes: Axes, point: tuple[float, float], pixel: tuple[float, ...], box: Box, label: str, colour: str
+) -> None:
+    to_points = 72 / axes.get_figure().dpi  # type: ignore[union-attr]
+    is_right = box[0] > pixel[0]
+    edge_x = box[0] if is_right else box[2]
+    offset = ((edge_x - pixel[0]) * to_points, ((box[1] + box[3]) / 2 - pixel[1]) * to_points)
+    far = abs(offset[0]) + abs(offset[1]) > 14
+    axes.annotate(
+        label,
+        point,
+        xytext=offset,
+        textcoords="offset points",
+        ha="left" if is_right else "right",
+        va="center",
+        fontsize=8,
+        color=INK,
+        arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if far else None,
+    )
+
+
+def _has_glyph(sign: str) -> bool:
+    if unicodedata.bidirectional(sign) in ("R", "AL", "AN") or not sign.isprintable():
+        return False
+    return any(ord(sign) in glyphs for glyphs in _glyphs())
+
+
+@cache
+def _glyphs() -> tuple[frozenset[int], ...]:
+    names = [_LATIN_FONT, *([font] if (font := cjk_font()) else [])]
+    # matplotlib logs a line about each font that it cannot find
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    return tuple(frozenset(font_manager.get_font(font_manager.findfont(name)).get_charmap()) for name in names)

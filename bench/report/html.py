@@ -1,0 +1,31 @@
+"""The report as one HTML page that needs nothing beside it: styles and plots are inside, and there is no script."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import jinja2
+
+from bench.report.content import Report
+
+
+def to_html(report: Report, plots: Path) -> str:
+    """The page.  `plots` is the folder of the drawn figures; every text is escaped by the template engine."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("page.html.jinja").render(report=report, data_url=_data_url_in(plots))
+
+
+def _data_url_in(plots: Path) -> Callable[[str], str]:
+    def data_url(stem: str) -> str:
+        return "data:image/svg+xml;base64," + base64.b64encode((plots / f"{stem}.svg").read_bytes()).decode("ascii")
+
+    return data_url

@@ -1,0 +1,315 @@
+"""The plots of a report, one set per group of comparable rows.  What has no finite value is drawn as "no value"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from bench.report import content, wording
+from bench.report.answer import label_of
+from bench.report.drawing import (
+    COUNTING_COLOUR,
+    Style,
+    drawable,
+    new_figure,
+    place_labels,
+    plain_ticks,
+    save,
+    spread,
+    style_sheet,
+    styles,
+)
+from bench.report.rows import Group, Row, ranked
+from bench.report.sheets import above_baseline, number
+from bench.report.tables import counting_levels, seed_curves, summary_of
+
+_BAR_COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9"}
+_HATCHES = {"counting": "///", "neural": ""}
+_WIDTH_IN = 8.4
+
+Drawer = Callable[[Sequence[Row], Path, str], str]
+
+
+def draw_all(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[content.Figure], list[str]]:
+    """Draw every plot of every group: the figures that came out, and a warning for each that did not."""
+    figures, warnings = [], []
+    for place, (group, rows) in enumerate(groups.items(), start=1):
+        for name, (title, draw) in PLOTS.items():
+            stem = name if place == 1 else f"{name}-{place}"
+            try:
+                with style_sheet():
+                    alt = draw(rows, folder, stem)
+            # a plot is never worth the tables: whatever went wrong in drawing is told and left
+            except Exception as error:
+                warnings.append(f"plot {stem} could not be drawn: {type(error).__name__}: {error}")
+                continue
+            if alt:
+                figures.append(content.Figure(stem=stem, title=title, alt=alt, group=group))
+    return figures, warnings
+
+
+def draw_perplexity(rows: Sequence[Row], folder: Path, stem: str) -> str:
+    """Bars from 1 (certainty) on a logarithmic axis, best on top, with 95 % intervals."""
+    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    values = [_finite(row.test_perplexity) if row.is_ranked else None for row in order]
+    high = max([value for value in values if value], default=10.0)
+    figure, (axes,) = new_figure(_WIDTH_IN, _bars_height(len(order)))
+    axes.set_xscale("log")
+    axes.set_xlim(1, max(high, 1.5) ** 1.28)
+    for place, (row, value) in enumerate(zip(order, values, strict=True)):
+        _bar(axes, place, row, value)
+    _name_bars(axes, order)
+    plain_ticks(axes.xaxis, 1, max(high, 1.5) ** 1.28)
+    axes.set_xlabel("test perplexity, lower is better (logarithmic; lines are 95 % intervals)")
+    save(figure, folder, stem)
+    shown = [
+        f"{label_of(r, order)} {wording.perplexity(v) if v else 'no value'}" for r, v in zip(order, values, strict=True)
+    ]
+    return f"Bar chart of test perplexity with 95 % intervals, best first: {'; '.join(shown)}."
+
+
+def draw_validation(rows: Sequence[Row], folder: Path, stem: str) -> str:
+    """Validation perplexity over training seconds, both logarithmic; counting models as levels; labels at the right."""
+    curves = _finite_curves(rows)
+    levels = counting_levels(rows)
+    if not curves:
+        return ""
+    points = [point for _, seeds in curves for curve in seeds for point in curve]
+    times, values = [t for t, _ in points], [v for _, v in points] + list(levels.values())
+    names = [label_of(row, rows) for row, _ in curves]
+    figure, (axes,) = new_figure(_WIDTH_IN, max(4.6, 0.2 * (len(curves) + len(levels)) + 1))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(min(times) / 1.15, max(max(times), min(times) * 1.5) * 1.05)
+    axes.set_ylim(min(values) / 1.06, max(values) * 1.06)
+    for name, level in levels.items():
+        axes.axhline(level, color=COUNTING_COLOUR, lw=1, ls=(0, (6, 3)), zorder=1, label=name)
+    ends = [(f"{name} (level)", level, COUNTING_COLOUR) for name, level in levels.items()]
+    for name, style, (_, seeds) in zip(names, styles(names).values(), curves, strict=True):
+        for curve in seeds:
+            _line(axes, curve, style, alpha=1 if len(seeds) == 1 else 0.75)
+        ends.append((name, _middle([curve[-1][1] for curve in seeds]), style.colour))
+    _label_ends(axes, ends, figure_height_in=figure.get_figheight())
+    plain_ticks(axes.xaxis, *axes.get_xlim())
+    plain_ticks(axes.yaxis, *axes.get_ylim())
+    axes.set_xlabel("training seconds (logarithmic)")
+    axes.set_ylabel("validation perplexity (logarithmic)")
+    save(figure, folder, stem)
+    last = [f"{name} {wording.perplexity(value)}" for name, value, _ in sorted(ends, key=lambda end: end[1])]
+    return f"Validation perplexity over training seconds; at the end: {'; '.join(last)}."
+
+
+def draw_memory(rows: Sequence[Row], folder: Path, stem: str) -> str:
+    """Peak resident memory of each trial's process: baseline after imports, and what came on top."""
+    summaries = {id(row): summary_of(row) for row in rows}
+    found = [(row, number(summaries[id(row)]["peak_rss_bytes"]), above_baseline(summaries[id(row)])) for row in rows]
+    bars = sorted(
+        [(peak, above or 0.0, row) for row, peak, above in found if peak], key=lambda bar: (bar[0], bar[2].model)
+    )
+    if not bars:
+        return ""
+    order = [row for *_, row in bars]
+    figure, (axes,) = new_figure(_WIDTH_IN, _bars_height(len(order)))
+    mib = 2**20
+    for place, (peak, above, _row) in enumerate(bars):
+        axes.barh(place, (peak - above) / mib, color="#DDE2E8", edgecolor=COUNTING_COLOUR, lw=0.6)
+        axes.barh(place, above / mib, left=(peak - above) / mib, color="#D55E00", edgecolor=COUNTING_COLOUR, lw=0.6)
+        axes.annotate(
+            f"{wording.size(peak)}, {wording.size(above)} above the baseline",
+            (peak / mib, place),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_xlim(0, max(peak for peak, *_ in bars) / mib * 1.55)
+    _name_bars(axes, order)
+    axes.set_xlabel("peak resident memory, MiB (pale: baseline after imports; dark: beyond it)")
+    save(figure, folder, stem)
+    shown = [
+        f"{label_of(row, order)} {wording.size(peak)} ({wording.size(above)} above baseline)"
+        for peak, above, row in bars
+    ]
+    return f"Bar chart of peak memory, smallest first: {'; '.join(shown)}."
+
+
+def draw_size(rows: Sequence[Row], folder: Path, stem: str) -> str:
+    """Test perplexity against the size of the stored model."""
+    return _trade_offs(rows, folder, stem, (("model_bytes", "model size (logarithmic)", wording.size),))
+
+
+def draw_speed(rows: Sequence[Row], folder: Path, stem: str) -> str:
+    """Test perplexity against speed: scoring whole texts, and one next token."""
+    panels = (
+        ("eval_tokens_per_s", "scoring, tokens/s: right is faster", wording.count),
+        ("next_token_us", "next token, µs: left is faster", wording.rounded),
+    )
+    return _trade_offs(rows, folder, stem, panels)
+
+
+PLOTS: Mapping[str, tuple[str, Drawer]] = {
+    "perplexity": ("test perplexity", draw_perplexity),
+    "validation": ("validation perplexity over training seconds", draw_validation),
+    "memory": ("peak memory", draw_memory),
+    "size": ("perplexity against model size", draw_size),
+    "speed": ("perplexity against speed", draw_speed),
+}
+
+
+def _trade_offs(
+    rows: Sequence[Row], folder: Path, stem: str, panels: Sequence[tuple[str, str, Callable[[float | None], str]]]
+) -> str:
+    """A panel for each cost: perplexity against it, both logarithmic, a mark for every model that has both."""
+    order = [row for row in ranked(rows) if _finite(row.test_perplexity)]
+    summaries = [summary_of(row) for row in order]
+    if not order:
+        return ""
+    looks = styles([label_of(row, order) for row in order])
+    figure, all_axes = new_figure(_WIDTH_IN, 4.4 if len(order) <= 20 else 6.5, len(panels))
+    for axes, (key, title, show) in zip(all_axes, panels, strict=True):
+        costs = [_finite(number(summary[key])) for summary in summaries]
+        _scatter(axes, order, costs, looks, show)
+        axes.set_xlabel(title)
+    all_axes[0].set_ylabel("test perplexity (logarithmic)")
+    save(figure, folder, stem)
+    shown = [
+        f"{label_of(row, order)} {wording.perplexity(row.test_perplexity)} at "
+        + " and ".join(show(number(summary[key])) for key, _, show in panels)
+        for row, summary in zip(order, summaries, strict=True)
+    ]
+    return f"Test perplexity against {' and '.join(title for _, title, _ in panels)}: {'; '.join(shown)}."
+
+
+def _scatter(
+    axes: Axes,
+    order: Sequence[Row],
+    costs: Sequence[float | None],
+    looks: Mapping[str, Style],
+    show: Callable[[float | None], str],
+) -> None:
+    dots = [(row, cost, row.test_perplexity or 1.0) for row, cost in zip(order, costs, strict=True) if cost]
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if not dots:
+        axes.text(0.5, 0.5, "no value", transform=axes.transAxes, ha="center")
+        return
+    low, high = min(cost for _, cost, _ in dots), max(cost for _, cost, _ in dots)
+    margin = max((high / low) ** 0.18, 1.4)
+    axes.set_xlim(low / margin, high * margin)
+    values = [value for *_, value in dots]
+    axes.set_ylim(min(values) / 1.1, max(values) * 1.1)
+    names = [label_of(row, order) for row, *_ in dots]
+    for name, (row, cost, value) in zip(names, dots, strict=True):
+        look = looks[name]
+        face = "white" if row.family == "counting" else look.colour
+        axes.plot(cost, value, look.marker, color=look.colour, markerfacecolor=face, ms=6.5, mew=1.4)
+    plain_ticks(axes.xaxis, *axes.get_xlim(), show=show, base=(1,) if high / low > 50 else ())
+    plain_ticks(axes.yaxis, *axes.get_ylim())
+    axes.grid(color="#E6EAEE", lw=0.6)
+    axes.set_axisbelow(True)
+    place_labels(axes, [(c, v) for _, c, v in dots], [drawable(n) for n in names], [looks[n].colour for n in names])
+
+
+def _bar(axes: Axes, place: int, row: Row, value: float | None) -> None:
+    if value is None:
+        what = "infinite" if row.is_ranked else row.status.replace("_", " ")
+        axes.annotate(
+            f"no value: {what}", (1, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8
+        )
+        return
+    axes.barh(
+        place,
+        value - 1,
+        left=1,
+        color=_BAR_COLOURS.get(row.family, "white"),
+        hatch=_HATCHES.get(row.family, ""),
+        edgecolor=COUNTING_COLOUR,
+        lw=0.6,
+    )
+    text, end = wording.perplexity(value), value
+    if row.interval:
+        low, end = row.interval.low, max(row.interval.high, value)
+        axes.plot(
+            [low, row.interval.high], [place, place], color="black", lw=1.6, solid_capstyle="butt", marker="|", ms=6
+        )
+        text += f"  ({wording.interval(low, row.interval.high)})"
+    axes.annotate(text, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+
+
+def _name_bars(axes: Axes, order: Sequence[Row]) -> None:
+    axes.set_yticks(range(len(order)), [drawable(label_of(row, order)) for row in order])
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def _bars_height(n_bars: int) -> float:
+    return 0.27 * n_bars + 0.9
+
+
+def _line(axes: Axes, curve: Sequence[tuple[float, float]], style: Style, alpha: float) -> None:
+    times, values = zip(*curve, strict=True)
+    # a dense curve would hide under its own markers
+    every = max(len(curve) // 8, 1)
+    axes.plot(
+        times,
+        values,
+        color=style.colour,
+        ls=style.dashes,
+        marker=style.marker,
+        markevery=every,
+        ms=4.5,
+        lw=1.5,
+        alpha=alpha,
+        zorder=2,
+    )
+
+
+def _label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]], *, figure_height_in: float) -> None:
+    """Names at the right, at the height where each line ends, moved apart where they would touch."""
+    low, high = (math.log(limit) for limit in axes.get_ylim())
+    heights = [(math.log(value) - low) / (high - low) for _, value, _ in ends]
+    gap = 0.16 / (figure_height_in - 0.7)
+    for (name, _, colour), height, moved in zip(ends, heights, spread(heights, gap, 0, 1), strict=True):
+        axes.annotate(
+            drawable(name),
+            (1, height),
+            xycoords="axes fraction",
+            xytext=(1.045, moved),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8,
+            color=colour,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0},
+            annotation_clip=False,
+        )
+
+
+def _finite_curves(rows: Sequence[Row]) -> list[tuple[Row, list[list[tuple[float, float]]]]]:
+    """(seconds, perplexity) of the neural rows, a list per seed; only points that a logarithmic axis can show."""
+    found = []
+    for row in rows:
+        if row.family != "neural":
+            continue
+        seeds = [
+            [
+                (p.train_s, p.valid_perplexity.number or 0.0)
+                for p in curve
+                if p.train_s > 0 and _finite(p.valid_perplexity.number)
+            ]
+            for _, curve in seed_curves(row)
+        ]
+        if any(seeds):
+            found.append((row, [curve for curve in seeds if curve]))
+    return found
+
+
+def _finite(value: float | None) -> float | None:
+    """The value where a logarithmic axis can show it, else None."""
+    return value if value is not None and math.isfinite(value) and value > 0 else None
+
+
+def _middle(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]

@@ -1,0 +1,217 @@
+"""The tables of the report, rounded for reading, one group at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.report import wording
+from bench.report.answer import label_of, times_to_targets, verdicts_of
+from bench.report.rows import Pair, Row, ranked
+from bench.report.tables import Cell, summary_of, targets_of
+
+# a wider matrix than this is not readable; a list of ties takes its place
+_MAX_MATRIX = 14
+_MAX_TARGETS = 6
+_SIGNS = {"better": "+", "worse": "-", "~": "~"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table as text.  `align` has a letter a column, `l` or `r`."""
+
+    caption: str
+    headers: Sequence[str]
+    align: str
+    rows: Sequence[Sequence[str]]
+
+
+Part = tuple[str, tuple[str, ...], list[Sheet]]
+Column = tuple[str, Callable[[Mapping[str, Cell]], str]]
+
+
+def sheets_of(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -> list[Part]:
+    """The parts of a group's report: title, stems of the plots that belong to it, tables."""
+    summaries = {id(row): summary_of(row) for row in rows}
+    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    parts: list[Part] = [("Ranking", ("perplexity",), [_ranking(order, summaries, pairs), *_not_ranked(order)])]
+    parts.append(("Speed to perplexity", ("validation",), _speed_to_targets(order, given)))
+    costed = [row for row in order if row.records]
+    parts.append(
+        ("Seconds and throughput", ("speed",), _plain("cost in time", costed, summaries, _speed_columns(rows)))
+    )
+    parts.append(("Memory and size", ("memory", "size"), _plain("bytes", costed, summaries, _memory_columns(rows))))
+    parts.append(("Which differences are more than noise", (), _significance(ranked(rows), pairs)))
+    return parts
+
+
+def number(cell: Cell) -> float | None:
+    """A cell of the summary as a number; None for what is no number."""
+    return float(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else None
+
+
+def _column(name: str, key: str, show: Callable[[float | None], str]) -> Column:
+    return name, lambda summary: show(number(summary[key]))
+
+
+_QUALITY: Sequence[Column] = (
+    ("95 % interval", lambda s: wording.interval(number(s["test_perplexity_low"]), number(s["test_perplexity_high"]))),
+    _column("bits/char", "bits_per_char", wording.rounded),
+    _column("bits/byte", "bits_per_byte", wording.rounded),
+    _column("top-1", "top1_accuracy", wording.percent),
+    _column("parameters", "n_params", wording.count),
+    _column("size", "model_bytes", wording.size),
+    _column("training", "train_s", wording.seconds),
+    _column(
+        "next token", "next_token_us", lambda us: wording.NOT_AVAILABLE if us is None else f"{wording.rounded(us)} µs"
+    ),
+    _column("peak memory", "peak_rss_bytes", wording.size),
+)
+
+
+def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], pairs: Sequence[Pair]) -> Sheet:
+    verdicts = verdicts_of(order[0], pairs)
+    rows = []
+    for place, row in enumerate(order, start=1):
+        summary = summaries[id(row)]
+        value = wording.perplexity(number(summary["test_perplexity"])) if row.is_ranked else row.status
+        against = {"better": "worse", "worse": "better"}
+        seen = verdicts.get((row.model, row.device))
+        rows.append(
+            [
+                str(place) if row.is_ranked else "",
+                label_of(row, order),
+                value,
+                "best" if place == 1 and row.is_ranked else against.get(seen or "", seen or wording.NOT_AVAILABLE),
+                *[show(summary) for _, show in _QUALITY],
+            ]
+        )
+    headers = ("#", "model", "test perplexity", "against best", *[name for name, _ in _QUALITY])
+    return Sheet(caption="ranked by test perplexity", headers=headers, align="rlrl" + "r" * len(_QUALITY), rows=rows)
+
+
+def _not_ranked(order: Sequence[Row]) -> list[Sheet]:
+    rows = [
+        (label_of(row, order), row.status, row.reason or "no perplexity", wording.perplexity(row.test_perplexity))
+        for row in order
+        if not row.is_ranked
+    ]
+    headers = ("model", "status", "reason", "perplexity of the seeds that finished")
+    return [Sheet(caption="not ranked", headers=headers, align="lllr", rows=rows)] if rows else []
+
+
+def _speed_to_targets(order: Sequence[Row], given: Sequence[float]) -> list[Sheet]:
+    found = targets_of(order, given)
+    times = times_to_targets(order, given)
+    levels = {name: level for _, _, name, level, _ in found}
+    names = _shown_targets(levels)
+    rows = []
+    for row in order:
+        cells = [_time_cell(times.get((row.model, row.device, name))) for name in names]
+        if any(cell != wording.NOT_AVAILABLE for cell in cells):
+            rows.append((label_of(row, order), *cells))
+    if not rows:
+        return []
+    headers = ("model", *[f"{name} ({wording.perplexity(levels[name])})" for name in names])
+    caption = "training seconds until the validation perplexity was at or below a target"
+    return [Sheet(caption=caption, headers=headers, align="l" + "r" * len(names), rows=rows)]
+
+
+def _shown_targets(levels: Mapping[str, float]) -> list[str]:
+    """Easiest first; of very many, those given and the hardest."""
+    hardest = sorted(levels, key=lambda name: (not name.startswith("ppl="), levels[name], name))[:_MAX_TARGETS]
+    return sorted(hardest, key=lambda name: (-levels[name], name))
+
+
+def _time_cell(bracket: tuple[float, float] | None) -> str:
+    if bracket is None:
+        return wording.NOT_AVAILABLE
+    after_s, by_s = bracket
+    if not math.isfinite(by_s):
+        return wording.NOT_REACHED
+    return f"{wording.seconds(by_s)} (after {wording.rounded(after_s)})"
+
+
+def _plain(
+    caption: str, rows: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], columns: Sequence[Column]
+) -> list[Sheet]:
+    """A table with a line per row and a column per figure."""
+    if not rows:
+        return []
+    lines = [(label_of(row, rows), *[show(summaries[id(row)]) for _, show in columns]) for row in rows]
+    headers = ("model", *[name for name, _ in columns])
+    return [Sheet(caption=caption, headers=headers, align="l" + "r" * len(columns), rows=lines)]
+
+
+def _speed_columns(rows: Sequence[Row]) -> list[Column]:
+    unstable = {
+        (row.model, row.device, key)
+        for row in rows
+        for m in row.measured
+        for key, repeats in (("eval_tokens_per_s", m.eval_tokens_per_s), ("next_token_us", m.next_token_us))
+        if repeats.unstable
+    }
+
+    def marked(key: str, show: Callable[[float | None], str]) -> Callable[[Mapping[str, Cell]], str]:
+        def cell(summary: Mapping[str, Cell]) -> str:
+            note = " (unstable)" if (summary["model"], summary["device"], key) in unstable else ""
+            return show(number(summary[key])) + note
+
+        return cell
+
+    return [
+        _column("training", "train_s", wording.seconds),
+        _column("wall clock", "wall_s", wording.seconds),
+        _column("training tokens/s", "train_tokens_per_s", wording.count),
+        ("scoring tokens/s", marked("eval_tokens_per_s", wording.count)),
+        ("next token, µs", marked("next_token_us", wording.rounded)),
+        _column("99th percentile, µs", "next_token_us_p99", wording.rounded),
+        ("kernel", lambda summary: str(summary["kernel"] or wording.NOT_AVAILABLE)),
+    ]
+
+
+def _memory_columns(rows: Sequence[Row]) -> list[Column]:
+    columns = [
+        _column("model size", "model_bytes", wording.size),
+        _column("parameters", "n_params", wording.count),
+        _column("peak", "peak_rss_bytes", wording.size),
+        _column("baseline after imports", "baseline_rss_bytes", wording.size),
+        ("peak less baseline", lambda s: wording.size(above_baseline(s))),
+    ]
+    if any(row.device != "cpu" for row in rows):
+        columns.append(_column("device peak allocated", "peak_device_bytes", wording.size))
+        columns.append(_column("device peak reserved", "peak_device_reserved_bytes", wording.size))
+    return columns
+
+
+def above_baseline(summary: Mapping[str, Cell]) -> float | None:
+    """What a trial needed beyond its imports, in bytes."""
+    peak, baseline = number(summary["peak_rss_bytes"]), number(summary["baseline_rss_bytes"])
+    return None if peak is None or baseline is None else max(peak - baseline, 0)
+
+
+def _significance(order: Sequence[Row], pairs: Sequence[Pair]) -> list[Sheet]:
+    if not pairs:
+        return []
+    verdicts = [verdicts_of(row, pairs) for row in order]
+    names = [label_of(row, order) for row in order]
+    if len(order) > _MAX_MATRIX:
+        return [_ties(order, names, verdicts)]
+    rows = [
+        (str(place), name, *[_SIGNS.get(seen.get((other.model, other.device), ""), "") for other in order])
+        for place, (name, seen) in enumerate(zip(names, verdicts, strict=True), start=1)
+    ]
+    headers = ("#", "model", *[str(place) for place in range(1, len(order) + 1)])
+    caption = "+ the model of this line is better than that of the column, - worse, ~ no significant difference"
+    return [Sheet(caption=caption, headers=headers, align="rl" + "r" * len(order), rows=rows)]
+
+
+def _ties(order: Sequence[Row], names: Sequence[str], verdicts: Sequence[Mapping[tuple[str, str], str]]) -> Sheet:
+    rows = []
+    for place, (name, seen) in enumerate(zip(names, verdicts, strict=True), start=1):
+        ties = [str(n) for n, other in enumerate(order, start=1) if seen.get((other.model, other.device)) == "~"]
+        rows.append((str(place), name, ", ".join(ties) or "none"))
+    return Sheet(
+        caption="no significant difference from", headers=("#", "model", "ties with #"), align="rll", rows=rows
+    )

@@ -1,0 +1,70 @@
+"""Numbers as people read them: rounded, with units; `n/a` for what does not exist, `inf` for the infinite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+NOT_AVAILABLE = "n/a"
+NOT_REACHED = "not reached"
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_COUNT_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def rounded(value: float | None, digits: int = 3) -> str:
+    """So many significant digits, never an exponent; whole digits are not rounded away."""
+    if value is None:
+        return NOT_AVAILABLE
+    if not math.isfinite(value):
+        return "inf" if value > 0 else "-inf"
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    if decimals > 12:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:,.{max(decimals, 0)}f}"
+
+
+def perplexity(value: float | None) -> str:
+    return rounded(value, 4)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    return NOT_AVAILABLE if low is None or high is None else f"{perplexity(low)} to {perplexity(high)}"
+
+
+def seconds(value: float | None) -> str:
+    return f"{rounded(value)} s" if value is not None and math.isfinite(value) else rounded(value)
+
+
+def size(n_bytes: float | None) -> str:
+    """Bytes in the binary unit that leaves 1 to 1,023 of them."""
+    if n_bytes is None or not math.isfinite(n_bytes):
+        return rounded(n_bytes)
+    step = min(max(int(math.log2(max(abs(n_bytes), 1)) // 10), 0), len(_BYTE_UNITS) - 1)
+    return f"{rounded(n_bytes / 1024**step)} {_BYTE_UNITS[step]}"
+
+
+def count(value: float | None) -> str:
+    """A number of things with three digits and k, M or G."""
+    if value is None or not math.isfinite(value):
+        return rounded(value)
+    for unit, letter in _COUNT_UNITS:
+        if abs(value) >= unit:
+            return f"{rounded(value / unit)} {letter}"
+    return rounded(value)
+
+
+def percent(share: float | None) -> str:
+    return NOT_AVAILABLE if share is None else f"{rounded(100 * share)} %"
+
+
+def p_value(p: float | None) -> str:
+    if p is None:
+        return NOT_AVAILABLE
+    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

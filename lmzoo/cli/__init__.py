@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 def _invoke(arguments: Sequence[str]) -> int:
     try:
         # not cli.main: it would answer a closed pipe with status 1
-        with cli.make_context(PROGRAM, list(arguments)) as context:
+        with cli.make_context(PROGRAM, list(arguments) or ["--help"]) as context:
             cli.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -149,17 +149,19 @@ def _corpus(
     text: str | None, *, corpus: str | None, train: str | None, valid: str | None, test: str | None, **reading: Any
 ) -> Corpus:
     from lmzoo.corpus import load_corpus
+    from lmzoo.sources import SOURCES
 
     given = [text is not None, corpus is not None, any((train, valid, test))]
     if sum(given) != 1:
         raise click.UsageError("give one of: a TEXT file, --corpus NAME, or --train and --test files")
     if given[2] and not (train and test):
         raise click.UsageError("--train and --test go together; --valid is optional")
-    # a file named like a corpus is meant where a file is asked for
-    name = corpus if text is None else str(Path(text).absolute())
     if text is not None and not Path(text).exists():
         raise click.UsageError(f"no file {text!r}; for a corpus by name write --corpus {text}")
-    return load_corpus(name, train=train, valid=valid, test=test, **reading)
+    if text in SOURCES:
+        # a file is asked for here, even one that is named like a corpus
+        text = str(Path(text).absolute())
+    return load_corpus(corpus or text, train=train, valid=valid, test=test, **reading)
 
 
 def _note_oddities(corpus: Corpus) -> None:

@@ -1,0 +1,152 @@
+"""Text to tokens and back, one character set for everybody."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmzoo.errors import TextError, UndecodableTextError
+from lmzoo.text import (
+    MARKERS,
+    NORMALIZERS,
+    TOKENIZERS,
+    check_encodable,
+    decode_bytes,
+    escape_marker,
+    join_words,
+    raw_length,
+    read_text,
+    split_words,
+    unescape_marker,
+)
+
+NBSP, IDEOGRAPHIC_SPACE, ZERO_WIDTH_SPACE = "\u00a0", "\u3000", "\u200b"
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n"), min_size=1)
+marker_like = st.builds(lambda n, marker: "\\" * n + marker, st.integers(0, 4), st.sampled_from(MARKERS))
+
+
+class TestReading:
+    @given(texts)
+    def test_utf8_comes_back_with_line_ends_as_lf(self, text):
+        assert decode_bytes(b"." + text.encode(), "x") == "." + text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def test_one_byte_order_mark_is_dropped(self):
+        assert decode_bytes(b"\xef\xbb\xbfab", "x") == "ab"
+        assert decode_bytes(b"\xef\xbb\xbf\xef\xbb\xbfab", "x") == "\ufeffab"
+
+    @pytest.mark.parametrize(("prefix", "offset"), [(b"", 0), (b"abc", 3), (b"\xef\xbb\xbfabc", 6), ("é".encode(), 2)])
+    def test_an_undecodable_byte_is_named_with_its_offset(self, prefix, offset):
+        with pytest.raises(UndecodableTextError, match=rf"book\.txt is not UTF-8: byte 0xff at offset {offset};"):
+            decode_bytes(prefix + b"\xffabc", "book.txt")
+
+    def test_a_character_cut_off_at_the_end_is_undecodable(self):
+        with pytest.raises(UndecodableTextError, match="byte 0xc3 at offset 2"):
+            decode_bytes(b"ab\xc3", "x")
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+    def test_utf16_is_told_apart_with_the_cure(self, encoding):
+        with pytest.raises(TextError, match="UTF-16.*iconv"):
+            decode_bytes("\ufeffab".encode(encoding) if encoding != "utf-16" else "ab".encode(encoding), "x")
+
+    def test_a_file_that_cannot_be_opened_is_an_error_of_ours(self, tmp_path):
+        for path in (tmp_path / "none.txt", tmp_path):
+            with pytest.raises(TextError, match="cannot read"):
+                read_text(path)
+
+    def test_a_path_that_no_system_has_is_an_error_of_ours(self, tmp_path):
+        with pytest.raises(TextError, match="cannot read"):
+            read_text(tmp_path / "a\0b")
+
+    def test_read_text_reads(self, tmp_path):
+        (tmp_path / "a.txt").write_bytes("Zürich\r\nBern\r".encode())
+        assert read_text(tmp_path / "a.txt") == "Zürich\nBern\n"
+
+    def test_half_a_surrogate_pair_is_refused_with_its_place(self):
+        with pytest.raises(TextError, match=r"the train text has U\+D800.*at character 2"):
+            check_encodable("ab\ud800", "the train text")
+        check_encodable("ab\U0001f600", "the train text")
+
+
+class TestNormalizers:
+    def test_letters_is_the_textbooks_cleaning(self):
+        assert NORMALIZERS["letters"].apply("The Time Machine, by H. G. Wells [1898]\n\nI\n") == (
+            "the time machine by h g wells i "
+        )
+
+    @given(texts)
+    def test_letters_leaves_a_to_z_and_single_spaces(self, text):
+        cleaned = NORMALIZERS["letters"].apply(text)
+        assert set(cleaned) <= set("abcdefghijklmnopqrstuvwxyz ")
+        assert "  " not in cleaned
+
+    @given(texts)
+    def test_letters_twice_is_letters(self, text):
+        apply = NORMALIZERS["letters"].apply
+        assert apply(apply(text)) == apply(text)
+
+    def test_letters_turns_no_foreign_letter_into_a_latin_one(self):
+        # the Kelvin sign lower-cases to k, the dotted capital I to i and a dot: neither is a letter of a-z
+        assert NORMALIZERS["letters"].apply("a\u212ab\u0130c") == "a b c"
+
+    @given(texts)
+    def test_none_changes_nothing(self, text):
+        assert NORMALIZERS["none"].apply(text) == text
+        assert NORMALIZERS["none"].lossless
+
+    @given(texts, st.sampled_from(sorted(NORMALIZERS)), st.data())
+    def test_raw_length_is_the_shortest_prefix_that_is_long_enough(self, text, name, data):
+        normalizer = NORMALIZERS[name]
+        wanted = data.draw(st.integers(0, len(normalizer.apply(text))))
+        by_trying = next(r for r in range(len(text) + 1) if len(normalizer.apply(text[:r])) >= wanted)
+        assert raw_length(text, wanted, normalizer) == by_trying
+
+
+class TestWords:
+    def test_only_space_tab_and_line_end_separate(self):
+        text = f"10{NBSP}km a{IDEOGRAPHIC_SPACE}b\tc{ZERO_WIDTH_SPACE}d\x0be\n"
+        assert split_words(text) == [f"10{NBSP}km", f"a{IDEOGRAPHIC_SPACE}b", f"c{ZERO_WIDTH_SPACE}d\x0be"]
+
+    @given(texts)
+    def test_no_token_is_empty_and_none_holds_a_separator(self, text):
+        tokens = split_words(text)
+        assert all(tokens)
+        assert not set(" \t\n") & set("".join(tokens))
+
+    @given(st.lists(words))
+    def test_words_joined_and_split_are_the_same_words(self, tokens):
+        assert split_words(join_words(tokens)) == tokens
+
+    def test_no_space_stands_beside_a_line_end(self):
+        assert join_words(["a", "b", "\n", "c", "\n", "\n", "d"]) == "a b\nc\n\nd"
+
+    @pytest.mark.parametrize(
+        ("text", "lossless"),
+        [("a b", True), (" a b\n", True), ("a  b", False), ("a\tb", False), ("a\nb", False), ("", True)],
+    )
+    def test_words_lose_all_white_space_but_single_spaces(self, text, lossless):
+        assert TOKENIZERS["word"].loses_nothing(text, split_words(text)) is lossless
+
+    @given(texts)
+    def test_characters_lose_nothing(self, text):
+        chars = TOKENIZERS["char"]
+        assert chars.join(chars.split(text)) == text
+        assert chars.loses_nothing(text, chars.split(text))
+
+
+class TestMarkers:
+    @given(st.one_of(words, marker_like))
+    def test_no_escaped_token_is_a_marker_and_it_comes_back(self, token):
+        assert escape_marker(token) not in MARKERS
+        assert unescape_marker(escape_marker(token)) == token
+
+    @given(st.lists(st.one_of(words, marker_like), unique=True))
+    def test_different_tokens_stay_different(self, tokens):
+        assert len({escape_marker(t) for t in tokens}) == len(tokens)
+
+    def test_a_marker_gets_one_backslash(self):
+        assert escape_marker("<s>") == "\\<s>"
+        assert escape_marker("\\<s>") == "\\\\<s>"
+        assert escape_marker("a<s>") == "a<s>"

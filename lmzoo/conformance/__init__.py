@@ -70,6 +70,7 @@ def quick_check(model: LanguageModel[Any]) -> list[CheckResult]:
 
 def run_check(check: Check, subject: Subject) -> CheckResult:
     """One check; whatever the model raises is a failure of it."""
+    reason = None
     try:
         reason = _expected_failures(subject.model).get(check.name)
         check.run(subject)

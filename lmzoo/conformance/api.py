@@ -16,7 +16,7 @@ from lmzoo.vocab import Vocab
 
 
 def attributes(subject: Subject) -> None:
-    """`vocab`, `context_size`, `is_normalized`, `is_adaptive` are of their types; what is declared can be understood."""
+    """`vocab`, `context_size`, `is_normalized`, `is_adaptive` are of their types, and declarations make sense."""
     model = subject.model
     for name, kind in (("vocab", Vocab), ("is_normalized", bool), ("is_adaptive", bool)):
         value = getattr(model, name)
@@ -87,11 +87,13 @@ def kinds_of_input(subject: Subject) -> None:
 
 def inputs_unmodified(subject: Subject) -> None:
     """The array of ids that was given holds the same ids afterwards."""
-    for dtype in (np.int32, np.int64):
-        tokens_BxL = subject.tokens(subject.batch_sizes[-1], 6).astype(dtype)
-        before = tokens_BxL.copy()
-        subject.logprobs(tokens_BxL)
-        require(np.array_equal(tokens_BxL, before), f"logprobs changed the {before.dtype} ids that it was given")
+    # two texts without a common symbol: whatever is written into them changes one
+    for symbol in (0, subject.n_symbols - 1):
+        for dtype in (np.int32, np.int64):
+            tokens_BxL: Tokens = np.full((subject.batch_sizes[-1], 6), symbol, dtype)
+            subject.logprobs(tokens_BxL)
+            is_same = bool((tokens_BxL == symbol).all())
+            require(is_same, f"logprobs changed the {tokens_BxL.dtype} ids that it was given")
 
 
 def bad_ids(subject: Subject) -> None:

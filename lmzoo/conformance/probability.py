@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from lmzoo.conformance.subject import NotApplicableError, Subject, checks_of, require, require_close
@@ -27,21 +29,27 @@ def never_nan(subject: Subject) -> None:
         require(not np.isnan(logprobs).any(), f"{name} holds NaN")
 
 
-def _answers(subject: Subject) -> list[tuple[str, LogProbs]]:
-    answers = []
+def _answers(subject: Subject) -> Iterator[tuple[str, LogProbs]]:
+    for name, next_NxV in _distributions(subject):
+        yield f"next_logprobs after {name}", next_NxV
     for name, ids_1xL, bos in subject.contexts:
-        answers.append((f"next_logprobs after {name}", subject.next_after(ids_1xL, bos=bos)))
-        answers.append((f"logprobs of {name}", subject.logprobs(ids_1xL, bos=bos)))
-    return answers
+        yield f"logprobs of {name}", subject.logprobs(ids_1xL, bos=bos)
+
+
+def _distributions(subject: Subject) -> Iterator[tuple[str, LogProbs]]:
+    """`next_logprobs` in every kind of context and, where texts go side by side, after each symbol."""
+    for name, ids_1xL, bos in subject.contexts:
+        yield name, subject.next_after(ids_1xL, bos=bos)
+    if not subject.model.is_adaptive:
+        symbols_N = np.setdiff1d(_spread_symbols(subject), [subject.model.vocab.bos_id])
+        yield "a single symbol", subject.next_after(symbols_N[:, None], bos=False)
 
 
 def sums_to_one(subject: Subject) -> None:
     """The next symbol's probabilities sum to 1 in every kind of context."""
-    for name, ids_1xL, bos in subject.contexts:
-        total = float(np.exp(np.asarray(subject.next_after(ids_1xL, bos=bos), np.float64)).sum())
-        # written so that NaN is refused too
-        is_one = abs(total - 1) <= subject.tolerance
-        require(is_one, f"the probabilities after {name} sum to {total:.12g}, not 1 (tolerance {subject.tolerance:g})")
+    for name, next_NxV in _distributions(subject):
+        totals_N = np.exp(np.asarray(next_NxV, np.float64)).sum(axis=-1)
+        require_close(totals_N, np.ones(len(next_NxV)), subject.tolerance, f"the sum of the probabilities after {name}")
 
 
 def two_ways_agree(subject: Subject) -> None:

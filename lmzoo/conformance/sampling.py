@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ from lmzoo.conformance.subject import Subject, checks_of, require
 from lmzoo.sampling import sample
 
 _N_DRAWS = 300
+_FEWEST_EXPECTED = 5
 # a symbol's share is off by more than this many standard deviations once in 15 million draws of a right model
 _MOST_DEVIATIONS = 5.5
 _LENGTH = 12
@@ -51,23 +54,29 @@ def _generator_states() -> dict[str, object]:
 
 def frequencies(subject: Subject) -> None:
     """Symbols are drawn as often as `next_logprobs` says."""
-    p_V = _drawable(subject)
-    texts = [subject.model.vocab.decode([i]) for i in range(subject.n_symbols)]
-    expected: dict[str, float] = {}
-    for text, p in zip(texts, p_V.tolist(), strict=True):
-        # the end of a document is drawn as the empty text
-        key = "" if text == "\n" and subject.model.vocab.eos_id is not None else text
-        expected[key] = expected.get(key, 0.0) + p
-    drawn = [sample(subject.model, length=1, seed=seed) for seed in range(_N_DRAWS)]
-    for text in set(drawn) | {t for t, p in expected.items() if p * _N_DRAWS > 1}:
-        p = expected.get(text, 0.0)
-        n_drawn, n_expected = drawn.count(text), p * _N_DRAWS
-        # +1: of the rarest symbols one may always be drawn
-        most = _MOST_DEVIATIONS * np.sqrt(n_expected * (1 - p)) + 1 if p else 0.0
-        require(
-            abs(n_drawn - n_expected) <= most,
-            f"{text!r:.40} was drawn {n_drawn} times in {_N_DRAWS}, next_logprobs says {n_expected:.1f}",
-        )
+    expected = _expected_shares(subject)
+    drawn = Counter(sample(subject.model, length=1, seed=seed) for seed in range(_N_DRAWS))
+    impossible = sorted(text for text in drawn if not expected.get(text))
+    require(not impossible, f"{impossible!r:.60} was drawn, next_logprobs gives it no probability")
+    # too rare to be judged one by one, so they are judged together
+    rare = {text for text, p in expected.items() if p * _N_DRAWS < _FEWEST_EXPECTED}
+    classes = [(f"{text!r:.40}", p, drawn[text]) for text, p in expected.items() if text not in rare]
+    classes.append(("a rare symbol", sum(expected[text] for text in rare), sum(drawn[text] for text in rare)))
+    for name, p, n_drawn in classes:
+        # +1: of the rarest one may always be drawn
+        most = _MOST_DEVIATIONS * math.sqrt(max(_N_DRAWS * p * (1 - p), 0.0)) + 1
+        says = f"{name} was drawn {n_drawn} times in {_N_DRAWS}, next_logprobs says {_N_DRAWS * p:.1f}"
+        require(abs(n_drawn - _N_DRAWS * p) <= most, says)
+
+
+def _expected_shares(subject: Subject) -> dict[str, float]:
+    """How often each first symbol is to be drawn, by the text that is seen of it; the end of a document shows none."""
+    vocab = subject.model.vocab
+    shares: dict[str, float] = {}
+    for symbol, p in enumerate(_drawable(subject).tolist()):
+        text = "" if symbol == vocab.eos_id else vocab.decode([symbol])
+        shares[text] = shares.get(text, 0.0) + p
+    return shares
 
 
 def _drawable(subject: Subject) -> npt.NDArray[np.float64]:
@@ -92,8 +101,8 @@ def cold_is_argmax(subject: Subject) -> None:
     wanted, got = vocab.decode(ids), sample(subject.model, length=_LENGTH, temperature=0)
     require(got == wanted, f"temperature 0 gave {got!r:.60}, the likeliest symbols are {wanted!r:.60}")
     first_V = _without_unk(subject, [])
-    near = {vocab.decode([int(i)]) for i in np.flatnonzero(first_V >= first_V.max() - _NEARLY_BEST_NATS)}
-    near |= {""} if "\n" in near else set()
+    best_few = np.flatnonzero(first_V >= first_V.max() - _NEARLY_BEST_NATS).tolist()
+    near = {"" if i == vocab.eos_id else vocab.decode([i]) for i in best_few}
     cold = sample(subject.model, length=1, temperature=_COLD, seed=1)
     require(cold in near, f"temperature {_COLD:g} gave {cold!r:.40}, which is not the likeliest symbol")
 

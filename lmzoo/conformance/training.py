@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from lmzoo.conformance.subject import BrokenLawError, NotApplicableError, Subjec
 from lmzoo.corpus import Corpus, corpus_from_texts
 from lmzoo.driver import Training, budget_for
 from lmzoo.evaluation import evaluate
-from lmzoo.interface import LanguageModel
+from lmzoo.interface import LanguageModel, Progress
 from lmzoo.registry import create_trainer
 from lmzoo.spec import Spec, parse_spec
 
@@ -89,16 +90,28 @@ def _trained(
 ) -> LanguageModel[Any]:
     """A model after a few steps; `between` is called with it after each."""
     training = _training(subject, corpus, _FEW_STEPS)
-    for _ in training.run():
+    for _ in _quietly(training):
         if between is not None:
             between(training.trainer.model)
     return training.model
 
 
+def _quietly(training: Training) -> Iterator[Progress]:
+    """The yields of a training, without its warnings: that a text is so short and regular is meant here."""
+    steps = training.run()
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            progress = next(steps, None)
+        if progress is None:
+            return
+        yield progress
+
+
 def _looks(subject: Subject, corpus: Corpus) -> Iterator[LanguageModel[Any]]:
     """The model in training, every few steps and at the end."""
     training = _training(subject, corpus, _MOST_STEPS)
-    for i, _ in enumerate(training.run(), start=1):
+    for i, _ in enumerate(_quietly(training), start=1):
         if i % _STEPS_BETWEEN_LOOKS == 0:
             yield training.trainer.model
     yield training.model

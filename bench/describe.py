@@ -62,9 +62,8 @@ def check_device(device: str) -> None:
     """Raise `MissingDeviceError` unless trials can run on it here."""
     kind, _, index = device.partition(":")
     if kind not in _DEVICES or (":" in device and (kind == "cpu" or not index.isdecimal())):
-        raise MissingDeviceError(
-            f"no device {device!r}.{did_you_mean(device, _DEVICES)} There are: cpu, cuda, cuda:0, cuda:1 …"
-        )
+        close = " Did you mean 'cuda'?" if kind == "gpu" else did_you_mean(device, _DEVICES)
+        raise MissingDeviceError(f"no device {device!r}.{close} There are: cpu, cuda, cuda:0, cuda:1 …")
     if kind == "cpu":
         return
     try:

@@ -185,6 +185,8 @@ def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
     names: list[str | None] = [_utf8(name) for name in options["corpus"]]
     if parts and names:
         raise click.UsageError(f"--corpus and --{next(iter(parts))} exclude each other")
+    if parts and not {"train", "test"} <= set(parts):
+        raise click.UsageError(f"--train and --test are both needed, got --{' and --'.join(parts)} alone")
     if not parts and not names:
         names = [DEFAULT_CORPUS]
     tokens: list[str | None] = [None] if options["tokens"] is None else [*_list_of(options["tokens"], "--tokens")]

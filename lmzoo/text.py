@@ -83,18 +83,21 @@ NORMALIZERS: Mapping[str, Normalizer] = {
 
 
 def raw_length(text: str, wanted: int, normalizer: Normalizer) -> int:
-    """The length of the shortest raw prefix whose normalised form has `wanted` characters, by bisection."""
+    """The length of the longest raw prefix whose normalised form has at most `wanted` characters, by bisection.
+
+    The longest, so that what a normaliser makes one space of is never cut in two.
+    """
     low, high = 0, len(text)
     # after a letter every normaliser goes on as if the text began there, so what stands before it is measured once
     start, n_before = 0, 0
     while low < high:
-        middle = (low + high) // 2
+        middle = (low + high + 1) // 2
         n_chars = n_before + len(normalizer.apply(text[start:middle]))
-        if n_chars >= wanted:
-            high = middle
+        if n_chars > wanted:
+            high = middle - 1
             continue
-        low = middle + 1
-        if text[middle - 1 : middle].isascii() and text[middle - 1 : middle].isalpha():
+        low = middle
+        if text[middle - 1].isascii() and text[middle - 1].isalpha():
             start, n_before = middle, n_chars
     return low
 

@@ -48,7 +48,7 @@ class TestReading:
 
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
     def test_utf16_is_told_apart_with_the_cure(self, encoding):
-        with pytest.raises(TextError, match="UTF-16.*iconv"):
+        with pytest.raises(TextError, match=r"UTF-16.*iconv"):
             decode_bytes("\ufeffab".encode(encoding) if encoding != "utf-16" else "ab".encode(encoding), "x")
 
     def test_a_file_that_cannot_be_opened_is_an_error_of_ours(self, tmp_path):
@@ -97,10 +97,10 @@ class TestNormalizers:
         assert NORMALIZERS["none"].lossless
 
     @given(texts, st.sampled_from(sorted(NORMALIZERS)), st.data())
-    def test_raw_length_is_the_shortest_prefix_that_is_long_enough(self, text, name, data):
+    def test_raw_length_is_the_longest_prefix_that_is_short_enough(self, text, name, data):
         normalizer = NORMALIZERS[name]
         wanted = data.draw(st.integers(0, len(normalizer.apply(text))))
-        by_trying = next(r for r in range(len(text) + 1) if len(normalizer.apply(text[:r])) >= wanted)
+        by_trying = max(r for r in range(len(text) + 1) if len(normalizer.apply(text[:r])) <= wanted)
         assert raw_length(text, wanted, normalizer) == by_trying
 
 

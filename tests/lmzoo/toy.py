@@ -98,7 +98,7 @@ class Clock:
 
 
 class ScriptedTrainer:
-    """One step of `step_s` seconds for each of `symbol_probabilities`: after step i the model gives `a` the i-th of them."""
+    """One step of `step_s` seconds for each probability given: after step i the model gives `a` the i-th of them."""
 
     def __init__(self, vocab: Vocab, clock: Clock, symbol_probabilities: list[float], step_s: float) -> None:
         self.vocab = vocab

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from bench.report.build import build_report
+from bench.report.console import soften_console
 from lmzoo.errors import LmzooError
 
 
@@ -15,6 +16,7 @@ from lmzoo.errors import LmzooError
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
 def main(folders: tuple[Path, ...]) -> None:
     """Rebuild tables, plots, report.md and report.html of each run in DIR from its records."""
+    soften_console()
     for folder in folders:
         try:
             warnings = build_report(folder)

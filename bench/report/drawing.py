@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +36,12 @@ _CJK_FONTS = (
     *("Droid Sans Fallback", "AR PL UMing CN", "IPAGothic", "Noto Serif CJK SC"),
 )
 _LATIN_FONT = "DejaVu Sans"
+_TICK_DIGITS: Sequence[Sequence[float]] = (
+    *((1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 6, 8)),
+    *((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)),
+)
+
+Show = Callable[[float], str]
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ def style_sheet() -> Iterator[None]:
         "font.size": 9,
         # a $ in a model's name is a $
         "text.parse_math": False,
+        # hinted small letters run into each other: "rn" would read as "m"
+        "text.hinting": "none",
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.edgecolor": "#8A94A0",
@@ -90,10 +98,13 @@ def save(figure: Figure, folder: Path, stem: str) -> None:
     figure.savefig(folder / f"{stem}.png", dpi=_DPI, metadata={"Software": None})
 
 
-def styles(names: Sequence[str]) -> dict[str, Style]:
-    """A style for each name; the three parts have lengths without a common divisor, so combinations repeat late."""
+def styles(names: Sequence[str], *, colour: str | None = None) -> dict[str, Style]:
+    """A style for each name; the three parts have lengths without a common divisor, so combinations repeat late.
+
+    With `colour`, all have that one, and are told apart by their markers.
+    """
     return {
-        name: Style(COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)], DASHES[n % len(DASHES)])
+        name: Style(colour or COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)], DASHES[n % len(DASHES)])
         for n, name in enumerate(names)
     }
 
@@ -116,15 +127,29 @@ def drawable(text: str) -> str:
     return "".join(sign if _has_glyph(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
-def plain_ticks(axis: Axis, low: float, high: float, *, show: Any = wording.rounded, base: Sequence[int] = ()) -> None:
-    """Plain numbers on a logarithmic axis, 3 to 8 of them between `low` and `high`."""
-    candidates = [base] if base else [(1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)]
-    ticks: list[float] = []
-    for digits in candidates:
-        ticks = [d * 10.0**e for e in range(-9, 16) for d in digits if low <= d * 10.0**e <= high]
-        if len(ticks) <= 8:
-            break
-    axis.set_major_locator(FixedLocator(ticks[:: max(len(ticks) // 8, 1)] or [low]))
+def plain_ticks(axis: Axis, low: float, high: float, *, show: Show = "{:,g}".format, most: int = 8) -> None:
+    """Plain numbers on a logarithmic axis, at most so many of them between `low` and `high`."""
+    ticks = next(
+        (found for digits in _TICK_DIGITS if len(found := _decades(digits, 10.0, low, high)) <= most),
+        _decades((1,), 100.0, low, high),
+    )
+    _set_ticks(axis, ticks, show)
+
+
+def byte_ticks(axis: Axis, low: float, high: float) -> None:
+    """The same for bytes: 1, 10 and 100 of each binary unit, or finer where that leaves less than two."""
+    ticks = _decades((1, 10, 100), 1024.0, low, high)
+    if len(ticks) < 2:
+        ticks = _decades((1, 2, 5, 10, 20, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700), 1024.0, low, high)
+    _set_ticks(axis, ticks, lambda value: wording.size(value, 1))
+
+
+def _decades(digits: Sequence[float], base: float, low: float, high: float) -> list[float]:
+    return [d * base**e for e in range(-9, 16) for d in digits if low <= d * base**e <= high]
+
+
+def _set_ticks(axis: Axis, ticks: Sequence[float], show: Show) -> None:
+    axis.set_major_locator(FixedLocator(list(ticks)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _position: show(value)))
 
@@ -166,7 +191,9 @@ def place_labels(
     inside = axes.get_window_extent()
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels]
     for (x, y), point, label, colour in zip(pixels, points, labels, colours, strict=True):
-        width, height = 5.6 * len(label) * figure.dpi / 100, 12 * figure.dpi / 100
+        if not label:
+            continue
+        width, height = 6.6 * len(label) * figure.dpi / 100, 12 * figure.dpi / 100
         spots = (
             (x + dx if right else x - dx - width, y + dy - height / 2)
             for distance in (8, 14, 22, 34, 48, 64)
@@ -207,8 +234,14 @@ def _write_label(
         va="center",
         fontsize=8,
         color=INK,
-        arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if far else None,
+        arrowprops=_leader(colour, is_right) if far else None,
     )
+
+
+def _leader(colour: str, is_right: bool) -> dict[str, Any]:
+    """A thin line from the near edge of a label to its point."""
+    relative = (0.0 if is_right else 1.0, 0.5)
+    return {"arrowstyle": "-", "color": colour, "lw": 0.6, "shrinkA": 0, "shrinkB": 3, "relpos": relative}
 
 
 def _has_glyph(sign: str) -> bool:

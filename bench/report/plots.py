@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 
 from bench.report import content, wording
 from bench.report.answer import label_of
 from bench.report.drawing import (
     COUNTING_COLOUR,
     Style,
+    byte_ticks,
     drawable,
     new_figure,
     place_labels,
@@ -29,6 +32,28 @@ from bench.report.tables import counting_levels, seed_curves, summary_of
 _BAR_COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9"}
 _HATCHES = {"counting": "///", "neural": ""}
 _WIDTH_IN = 8.4
+# more lines or dots than this cannot be told apart: the best are named, the others are pale
+_MAX_NAMED = 16
+_PALE = Style("#C9CFD6", "o", "-")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What perplexity is drawn against: a column of the summary, and how its values are named and marked."""
+
+    key: str
+    title: str
+    show: Callable[[float | None], str]
+    ticks: Callable[[Axis, float, float], None]
+
+
+@dataclass(frozen=True)
+class Dot:
+    name: str
+    look: Style
+    cost: float
+    perplexity: float
+
 
 Drawer = Callable[[Sequence[Row], Path, str], str]
 
@@ -58,11 +83,11 @@ def draw_perplexity(rows: Sequence[Row], folder: Path, stem: str) -> str:
     high = max([value for value in values if value], default=10.0)
     figure, (axes,) = new_figure(_WIDTH_IN, _bars_height(len(order)))
     axes.set_xscale("log")
-    axes.set_xlim(1, max(high, 1.5) ** 1.28)
+    axes.set_xlim(1, max(high, 1.5) ** 1.32)
     for place, (row, value) in enumerate(zip(order, values, strict=True)):
         _bar(axes, place, row, value)
     _name_bars(axes, order)
-    plain_ticks(axes.xaxis, 1, max(high, 1.5) ** 1.28)
+    plain_ticks(axes.xaxis, 1, max(high, 1.5) ** 1.32)
     axes.set_xlabel("test perplexity, lower is better (logarithmic; lines are 95 % intervals)")
     save(figure, folder, stem)
     shown = [
@@ -79,8 +104,7 @@ def draw_validation(rows: Sequence[Row], folder: Path, stem: str) -> str:
         return ""
     points = [point for _, seeds in curves for curve in seeds for point in curve]
     times, values = [t for t, _ in points], [v for _, v in points] + list(levels.values())
-    names = [label_of(row, rows) for row, _ in curves]
-    figure, (axes,) = new_figure(_WIDTH_IN, max(4.6, 0.2 * (len(curves) + len(levels)) + 1))
+    figure, (axes,) = new_figure(_WIDTH_IN, max(4.6, 0.2 * (min(len(curves), _MAX_NAMED) + len(levels)) + 1))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(min(times) / 1.15, max(max(times), min(times) * 1.5) * 1.05)
@@ -88,10 +112,13 @@ def draw_validation(rows: Sequence[Row], folder: Path, stem: str) -> str:
     for name, level in levels.items():
         axes.axhline(level, color=COUNTING_COLOUR, lw=1, ls=(0, (6, 3)), zorder=1, label=name)
     ends = [(f"{name} (level)", level, COUNTING_COLOUR) for name, level in levels.items()]
-    for name, style, (_, seeds) in zip(names, styles(names).values(), curves, strict=True):
+    looks = _looks(rows)
+    for row, seeds in curves:
+        name = label_of(row, rows)
         for curve in seeds:
-            _line(axes, curve, style, alpha=1 if len(seeds) == 1 else 0.75)
-        ends.append((name, _middle([curve[-1][1] for curve in seeds]), style.colour))
+            _line(axes, curve, looks[name], alpha=1 if len(seeds) == 1 else 0.75)
+        if looks[name] is not _PALE:
+            ends.append((name, _middle([curve[-1][1] for curve in seeds]), looks[name].colour))
     _label_ends(axes, ends, figure_height_in=figure.get_figheight())
     plain_ticks(axes.xaxis, *axes.get_xlim())
     plain_ticks(axes.yaxis, *axes.get_ylim())
@@ -138,16 +165,16 @@ def draw_memory(rows: Sequence[Row], folder: Path, stem: str) -> str:
 
 def draw_size(rows: Sequence[Row], folder: Path, stem: str) -> str:
     """Test perplexity against the size of the stored model."""
-    return _trade_offs(rows, folder, stem, (("model_bytes", "model size (logarithmic)", wording.size),))
+    return _trade_offs(rows, folder, stem, (Cost("model_bytes", "model size (logarithmic)", wording.size, byte_ticks),))
 
 
 def draw_speed(rows: Sequence[Row], folder: Path, stem: str) -> str:
     """Test perplexity against speed: scoring whole texts, and one next token."""
-    panels = (
-        ("eval_tokens_per_s", "scoring, tokens/s: right is faster", wording.count),
-        ("next_token_us", "next token, µs: left is faster", wording.rounded),
+    costs = (
+        Cost("eval_tokens_per_s", "scoring, tokens/s: right is faster", wording.count, _count_ticks),
+        Cost("next_token_us", "next token, µs: left is faster", wording.rounded, _few_ticks),
     )
-    return _trade_offs(rows, folder, stem, panels)
+    return _trade_offs(rows, folder, stem, costs)
 
 
 PLOTS: Mapping[str, tuple[str, Drawer]] = {
@@ -159,58 +186,73 @@ PLOTS: Mapping[str, tuple[str, Drawer]] = {
 }
 
 
-def _trade_offs(
-    rows: Sequence[Row], folder: Path, stem: str, panels: Sequence[tuple[str, str, Callable[[float | None], str]]]
-) -> str:
+def _trade_offs(rows: Sequence[Row], folder: Path, stem: str, costs: Sequence[Cost]) -> str:
     """A panel for each cost: perplexity against it, both logarithmic, a mark for every model that has both."""
     order = [row for row in ranked(rows) if _finite(row.test_perplexity)]
-    summaries = [summary_of(row) for row in order]
     if not order:
         return ""
-    looks = styles([label_of(row, order) for row in order])
-    figure, all_axes = new_figure(_WIDTH_IN, 4.4 if len(order) <= 20 else 6.5, len(panels))
-    for axes, (key, title, show) in zip(all_axes, panels, strict=True):
-        costs = [_finite(number(summary[key])) for summary in summaries]
-        _scatter(axes, order, costs, looks, show)
-        axes.set_xlabel(title)
-    all_axes[0].set_ylabel("test perplexity (logarithmic)")
+    names = [label_of(row, rows) for row in order]
+    summaries = [summary_of(row) for row in order]
+    values = [row.test_perplexity or 1.0 for row in order]
+    looks = _looks(rows)
+    figure, panels = new_figure(_WIDTH_IN, 4.4 if len(order) <= 20 else 6.5, len(costs))
+    for axes, cost in zip(panels, costs, strict=True):
+        found = [_finite(number(summary[cost.key])) for summary in summaries]
+        dots = [Dot(n, looks[n], c, v) for n, c, v in zip(names, found, values, strict=True) if c is not None]
+        _scatter(axes, dots, cost)
+    panels[0].set_ylabel("test perplexity (logarithmic)")
     save(figure, folder, stem)
     shown = [
-        f"{label_of(row, order)} {wording.perplexity(row.test_perplexity)} at "
-        + " and ".join(show(number(summary[key])) for key, _, show in panels)
-        for row, summary in zip(order, summaries, strict=True)
+        f"{name} {wording.perplexity(value)} at {' and '.join(c.show(number(summary[c.key])) for c in costs)}"
+        for name, value, summary in zip(names, values, summaries, strict=True)
     ]
-    return f"Test perplexity against {' and '.join(title for _, title, _ in panels)}: {'; '.join(shown)}."
+    return f"Test perplexity against {' and '.join(cost.title for cost in costs)}: {'; '.join(shown)}."
 
 
-def _scatter(
-    axes: Axes,
-    order: Sequence[Row],
-    costs: Sequence[float | None],
-    looks: Mapping[str, Style],
-    show: Callable[[float | None], str],
-) -> None:
-    dots = [(row, cost, row.test_perplexity or 1.0) for row, cost in zip(order, costs, strict=True) if cost]
+def _scatter(axes: Axes, dots: Sequence[Dot], cost: Cost) -> None:
+    axes.set_xlabel(cost.title)
     axes.set_xscale("log")
     axes.set_yscale("log")
     if not dots:
         axes.text(0.5, 0.5, "no value", transform=axes.transAxes, ha="center")
         return
-    low, high = min(cost for _, cost, _ in dots), max(cost for _, cost, _ in dots)
-    margin = max((high / low) ** 0.18, 1.4)
-    axes.set_xlim(low / margin, high * margin)
-    values = [value for *_, value in dots]
+    costs, values = [dot.cost for dot in dots], [dot.perplexity for dot in dots]
+    margin = max((max(costs) / min(costs)) ** 0.18, 1.4)
+    axes.set_xlim(min(costs) / margin, max(costs) * margin)
     axes.set_ylim(min(values) / 1.1, max(values) * 1.1)
-    names = [label_of(row, order) for row, *_ in dots]
-    for name, (row, cost, value) in zip(names, dots, strict=True):
-        look = looks[name]
-        face = "white" if row.family == "counting" else look.colour
-        axes.plot(cost, value, look.marker, color=look.colour, markerfacecolor=face, ms=6.5, mew=1.4)
-    plain_ticks(axes.xaxis, *axes.get_xlim(), show=show, base=(1,) if high / low > 50 else ())
+    for dot in dots:
+        # hollow marks: counting models, in black and white too
+        face = "white" if dot.look.colour == COUNTING_COLOUR else dot.look.colour
+        axes.plot(
+            dot.cost, dot.perplexity, dot.look.marker, color=dot.look.colour, markerfacecolor=face, ms=6.5, mew=1.4
+        )
+    cost.ticks(axes.xaxis, *axes.get_xlim())
     plain_ticks(axes.yaxis, *axes.get_ylim())
     axes.grid(color="#E6EAEE", lw=0.6)
     axes.set_axisbelow(True)
-    place_labels(axes, [(c, v) for _, c, v in dots], [drawable(n) for n in names], [looks[n].colour for n in names])
+    points = [(dot.cost, dot.perplexity) for dot in dots]
+    labels = ["" if dot.look is _PALE else drawable(dot.name) for dot in dots]
+    place_labels(axes, points, labels, [dot.look.colour for dot in dots])
+
+
+def _count_ticks(axis: Axis, low: float, high: float) -> None:
+    plain_ticks(axis, low, high, show=lambda value: wording.count(value, 1), most=4)
+
+
+def _few_ticks(axis: Axis, low: float, high: float) -> None:
+    plain_ticks(axis, low, high, most=5)
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, Style]:
+    """A style for each row of a group, the same in every plot of it: colours for neural models, grey for counting.
+
+    Of very many rows only the best have one of their own.
+    """
+    named = [*ranked(rows), *[row for row in rows if not row.is_ranked]][:_MAX_NAMED]
+    neural = [label_of(row, rows) for row in rows if row.family == "neural" and row in named]
+    others = [label_of(row, rows) for row in rows if row.family != "neural" and row in named]
+    pale = {label_of(row, rows): _PALE for row in rows if row not in named}
+    return pale | styles(neural) | styles(others, colour=COUNTING_COLOUR)
 
 
 def _bar(axes: Axes, place: int, row: Row, value: float | None) -> None:
@@ -263,7 +305,7 @@ def _line(axes: Axes, curve: Sequence[tuple[float, float]], style: Style, alpha:
         ms=4.5,
         lw=1.5,
         alpha=alpha,
-        zorder=2,
+        zorder=1.5 if style is _PALE else 2,
     )
 
 
@@ -282,7 +324,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]], *, figure_he
             va="center",
             fontsize=8,
             color=colour,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0},
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)},
             annotation_clip=False,
         )
 

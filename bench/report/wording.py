@@ -37,22 +37,22 @@ def seconds(value: float | None) -> str:
     return f"{rounded(value)} s" if value is not None and math.isfinite(value) else rounded(value)
 
 
-def size(n_bytes: float | None) -> str:
+def size(n_bytes: float | None, digits: int = 3) -> str:
     """Bytes in the binary unit that leaves 1 to 1,023 of them."""
     if n_bytes is None or not math.isfinite(n_bytes):
         return rounded(n_bytes)
     step = min(max(int(math.log2(max(abs(n_bytes), 1)) // 10), 0), len(_BYTE_UNITS) - 1)
-    return f"{rounded(n_bytes / 1024**step)} {_BYTE_UNITS[step]}"
+    return f"{rounded(n_bytes / 1024**step, digits)} {_BYTE_UNITS[step]}"
 
 
-def count(value: float | None) -> str:
-    """A number of things with three digits and k, M or G."""
+def count(value: float | None, digits: int = 3) -> str:
+    """A number of things with a few digits and k, M or G."""
     if value is None or not math.isfinite(value):
         return rounded(value)
     for unit, letter in _COUNT_UNITS:
         if abs(value) >= unit:
-            return f"{rounded(value / unit)} {letter}"
-    return rounded(value)
+            return f"{rounded(value / unit, digits)} {letter}"
+    return rounded(value, digits)
 
 
 def percent(share: float | None) -> str:

@@ -6,6 +6,7 @@ process can load them from a file by name.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -150,6 +151,15 @@ class Mute(AddKBigram):
         return super().logprobs(tokens_BxL, state)
 
 
+class LooksUpFirst(AddKBigram):
+    """Uses ids before it looks at them."""
+
+    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
+        if np.issubdtype(tokens_BxL.dtype, np.integer):
+            self.p_HxV[0][tokens_BxL]
+        return super().logprobs(tokens_BxL, state)
+
+
 class Rounds(AddKBigram):
     def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
         return super().logprobs(np.asarray(tokens_BxL).astype(np.int64), state)
@@ -198,6 +208,31 @@ class Leaks(AddKBigram):
         leaky = p_HxV.copy()
         leaky[0] *= 1 - 1e-6
         super().__init__(vocab, leaky)
+
+
+class LeaksInNull(AddKBigram):
+    """Loses a millionth of the mass in the null context."""
+
+    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
+        leaky = p_HxV.copy()
+        leaky[-1] *= 1 - 1e-6
+        super().__init__(vocab, leaky)
+
+
+class LeaksWhenLong(AddKBigram):
+    """Loses a millionth of the mass after a piece of more than three tokens.  State: the last id, plus H after such."""
+
+    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
+        n_histories = len(self.p_HxV)
+        answer, after = super().logprobs(tokens_BxL, state % n_histories)
+        is_long = (state >= n_histories) | (tokens_BxL.shape[1] > 3)
+        return np.where(
+            (state >= n_histories)[:, None], answer + np.log1p(-1e-6), answer
+        ), after + n_histories * is_long
+
+    def next_logprobs(self, state: State) -> LogProbs:
+        answer = super().next_logprobs(state % len(self.p_HxV))
+        return np.where((state >= len(self.p_HxV))[:, None], answer + np.log1p(-1e-6), answer)
 
 
 class Optimist(AddKBigram):
@@ -479,11 +514,20 @@ class ToyTrainer:
         elif self.fault == "counts held-out text":
             extended = corpus_from_texts({"train": "".join((*train.segments, *valid.segments)), "test": "a"})
             self.model = AddKBigram.counted(extended.train)
+        elif self.fault == "knows held-out symbols":
+            self.model = AddKBigram.counted(train.encoded_with(_widened(train.vocab, valid)))
         else:
             self.model = AddKBigram.counted(train)
         if self.fault == "learns from scoring":
             self.model = Learns(self.model.vocab, self.model.p_HxV)
         yield Progress(tokens=train.n_tokens)
+
+
+def _widened(vocab: Vocab, valid: Split) -> Vocab:
+    """The vocabulary and, at its end, the symbols that only held-out text has."""
+    surplus = tuple(sorted(set("".join(valid.segments)) - set(vocab.tokens)))
+    counts_V = np.concatenate([vocab.counts_V, np.zeros(len(surplus), np.int64)])
+    return dataclasses.replace(vocab, tokens=vocab.tokens + surplus, counts_V=counts_V)
 
 
 TOY_ENTRY = ModelEntry(
@@ -565,6 +609,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("api.bad_ids", Wraps),
     Mutant("api.bad_ids", CountsFromEnd),
     Mutant("api.bad_ids", Mute),
+    Mutant("api.bad_ids", LooksUpFirst),
     Mutant("api.bad_dtypes", Rounds),
     Mutant("api.bad_ranks", Flattens),
     Mutant("api.batch_mismatch", Broadcasts),
@@ -584,6 +629,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "probability.sums_to_one", also=_also("probability.strings_sum_to_one"), attributes={"is_normalized": False}
     ),
+    Mutant("probability.sums_to_one", LeaksInNull),
+    Mutant("probability.sums_to_one", LeaksWhenLong, also=_also("state.chunks accounting.tally_is_of_the_text")),
     Mutant("probability.two_ways_agree", Optimist, also=_also("probability.strings_sum_to_one")),
     Mutant("probability.all_logprobs_agree", StaleDistributions),
     Mutant("probability.strings_sum_to_one", Greedy, also=_also("accounting.tally_is_of_the_text")),
@@ -622,6 +669,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("training.learns_a_cycle", spec="toy:fault=learns nothing"),
     Mutant("training.scoring_changes_nothing", spec="toy:fault=learns from scoring"),
     Mutant("training.vocabulary_from_train_only", spec="toy:fault=counts held-out text"),
+    Mutant(
+        "training.vocabulary_from_train_only",
+        spec="toy:fault=knows held-out symbols",
+    ),
     Mutant("accounting.uniform_perplexity", MisreadsVocabulary),
     Mutant("accounting.tally_is_of_the_text", ScoresByBatch),
 )

@@ -27,7 +27,7 @@ def uniform_perplexity(subject: Subject) -> None:
     """A uniform model over this vocabulary has its number of predictable symbols as perplexity, on any text."""
     vocab = subject.model.vocab
     n_choices = sum(token != BOS for token in vocab.tokens)
-    uniform = _Uniform(vocab)
+    uniform = Uniform(vocab)
     for length in _LENGTHS:
         for batch_size, chunk_length in _CUTS:
             split = _split(subject, (length,))
@@ -73,7 +73,7 @@ def _split(subject: Subject, lengths: tuple[int, ...]) -> Split:
 
 
 @dataclass
-class _Uniform:
+class Uniform:
     """Every predictable symbol is as likely as another; its state is an array as long as the batch."""
 
     vocab: Vocab

@@ -14,11 +14,13 @@ import pytest
 import lmzoo
 from lmzoo import registry, storage
 from lmzoo.conformance import CHECKS, QUICK_CHECKS, Check, CheckResult, check_language_model, quick_check, run_check
+from lmzoo.conformance.accounting import Uniform
 from lmzoo.conformance.subject import Subject
 from lmzoo.corpus import Corpus, corpus_from_texts
 from lmzoo.errors import TokenError
-from lmzoo.interface import LogProbs, Tokens
+from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.registry import MODELS, ModelEntry
+from lmzoo.spec import parse_spec
 from lmzoo.vocab import Vocab
 from tests import mutants
 from tests.mutants import MUTANTS, TOY_ENTRY, TOY_KINDS, AddKBigram, Mutant, State, toy_split
@@ -137,7 +139,7 @@ class WithEverything(AddKBigram):
 
 
 def test_optional_methods_are_checked_where_they_are() -> None:
-    results = check_language_model(WithEverything.counted(toy_split()), "toy")
+    results = check_language_model(WithEverything.counted(toy_split()), parse_spec("toy"))
     assert failures(results) == {}
     assert skipped(results) == set()
 
@@ -196,6 +198,39 @@ def test_an_adaptive_model_takes_one_text_at_a_time() -> None:
 def test_a_model_that_was_read_from_a_file_passes(tmp_path: Path) -> None:
     model = storage.load(storage.save(toy(), tmp_path / "toy.lm"))
     assert failures(check_language_model(model, "toy")) == {}
+
+
+class WithoutArrays(AddKBigram):
+    """A model that its vocabulary alone determines."""
+
+    kind = "without arrays"
+
+    def to_parts(self) -> tuple[dict[str, Any], Arrays]:
+        return {}, {}
+
+
+def test_a_file_without_arrays_cannot_lose_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.STORED_KINDS, "without arrays", "tests.mutants:Blank")
+    check = next(check for check in CHECKS if check.name == "persistence.altered_file")
+    result = run_check(check, Subject(WithoutArrays.counted(toy_split())))
+    assert result == CheckResult(check.name, "skipped", "the model's file holds no arrays")
+
+
+@pytest.mark.parametrize(
+    ("size", "is_adaptive", "reason"),
+    [(None, False, "without limit"), (1, True, "learns from older tokens"), (2001, False, "up to 2000")],
+)
+def test_a_window_that_cannot_be_checked_is_skipped(size: int | None, is_adaptive: bool, reason: str) -> None:
+    model = toy()
+    model.context_size, model.is_adaptive = size, is_adaptive
+    check = next(check for check in CHECKS if check.name == "state.context_size_is_true")
+    result = run_check(check, Subject(model))
+    assert result.status == "skipped"
+    assert reason in result.message
+
+
+def test_the_yardstick_of_perplexity_is_a_distribution() -> None:
+    assert {result.status for result in quick_check(Uniform(toy().vocab))} == {"passed"}
 
 
 # --- tolerances
@@ -373,7 +408,7 @@ def test_every_registered_model_is_checked() -> None:
 
 
 # so short a text has no counts of counts to estimate discounts from
-@pytest.mark.filterwarnings("ignore::lmzoo.ngram.smoothing.DiscountWarning")
+@pytest.mark.filterwarnings("ignore:.*the fixed discounts")
 @pytest.mark.parametrize("tokens", ["char", "word"])
 @pytest.mark.parametrize("spec", COUNTING)
 def test_every_counting_model_is_right(spec: str, tokens: str, corpora: dict[str, Corpus]) -> None:

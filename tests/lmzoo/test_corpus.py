@@ -176,7 +176,7 @@ class TestPolicies:
         assert letters.vocab.decode(letters.train.ids_N) == "a b b a "
 
     def test_policies_are_named(self):
-        with pytest.raises(InputError, match="no context policy 'lines'.*Did you mean 'line'"):
+        with pytest.raises(InputError, match=r"no context policy 'lines'.*Did you mean 'line'"):
             corpus_of("a", "a", documents="lines")
 
 
@@ -198,7 +198,7 @@ class TestAccounting:
     def test_encoding_lines_together_is_encoding_them_one_by_one(self, lines, documents, tokens):
         vocab = build_vocab(["ab b"], tokenizer=tokens, has_eos=True)
         split = encode_split("test", lines, vocab, documents)
-        alone = [vocab.encode(line).tolist() + [vocab.eos_id] for line in lines]
+        alone = [[*vocab.encode(line).tolist(), vocab.eos_id] for line in lines]
         assert split.ids_N.tolist() == [i for ids in alone for i in ids]
         pieces = [line.split(" ") if tokens == "word" else list(line) for line in lines]
         if tokens == "word":

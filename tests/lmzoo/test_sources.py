@@ -90,7 +90,7 @@ class TestOrigin:
 
 class TestNames:
     def test_a_near_miss_is_answered(self):
-        with pytest.raises(UnknownCorpusError, match="no corpus and no file 'timemachin'.*Did you mean 'timemachine'"):
+        with pytest.raises(UnknownCorpusError, match=r"no corpus and no file 'timemachin'.*Did you mean 'timemachine'"):
             named_source("timemachin")
 
     @pytest.mark.parametrize("name", sorted(SOURCES))

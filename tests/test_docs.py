@@ -130,7 +130,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(page, True, id=f"{name}-torch", marks=[pytest.mark.torch, pytest.mark.slow])
 
 
-@pytest.mark.filterwarnings("ignore::lmzoo.ngram.smoothing.DiscountWarning")
+@pytest.mark.filterwarnings("ignore::lmzoo.ngram.discounts.DiscountWarning")
 @pytest.mark.parametrize(("page", "with_torch"), list(cases()))
 def test_a_page_shows_what_its_examples_print(page: Path, with_torch: bool, tmp_path: Path) -> None:
     run_page(page, tmp_path, with_torch=with_torch)

@@ -7,9 +7,11 @@ from typing import Literal
 
 from lmzoo.errors import OptionValueError
 
-Smoothing = Literal["mkn", "addk", "mle"]
+Smoothing = Literal["mkn", "kn", "ad", "wb", "jm", "katz", "addk", "mle", "sb"]
 
 MAX_ORDER = 32
+# those that take discounts off counts, so that interpolated= and discounts= have a meaning
+_DISCOUNTING = ("mkn", "kn", "ad")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,23 +20,38 @@ class NgramConfig:
 
     Attributes:
         order: n, 1 to 32; the context is n-1 tokens.
-        smoothing: `mkn` interpolated modified Kneser-Ney; `addk` (c + k) / (C + k V); `mle` relative frequency.
+        smoothing: `mkn` modified Kneser-Ney, `kn` Kneser-Ney with one discount, `ad` absolute discounting, `wb`
+            Witten-Bell, `jm` Jelinek-Mercer, `katz` Katz with Good-Turing discounts, `addk` (c + k) / (C + k V), `mle`
+            relative frequency, `sb` stupid backoff (no distribution: it has no perplexity).
         k: of `addk`; None: fitted on the validation text.
-        discounts: of `mkn`; `exact`: from the counts of counts as defined; `kenlm`: as KenLM estimates them, taking
-            the plain count of the very last n-gram of each lower order (its figures come out to the last digit).
+        interpolated: of `mkn`, `kn`, `ad`: lower orders join in everywhere, not only where a token was never seen.
+        discounts: of `mkn`, `kn`, `ad`; `exact`: from the counts of counts as defined; `tuned`: fitted on the
+            validation text; `kenlm` (`mkn` only): as KenLM estimates them, taking the plain count of the very last
+            n-gram of each lower order (its figures come out to the last digit).
     """
 
     order: int = 5
     smoothing: Smoothing = "mkn"
     k: float | None = None
-    discounts: Literal["exact", "kenlm"] = "exact"
+    interpolated: bool = True
+    discounts: Literal["exact", "tuned", "kenlm"] = "exact"
 
     def __post_init__(self) -> None:
         if not 1 <= self.order <= MAX_ORDER:
             raise OptionValueError(f"order must be 1 to {MAX_ORDER}, got {self.order}")
         if self.k is not None and self.smoothing != "addk":
             raise OptionValueError(f"k belongs to smoothing=addk, got smoothing={self.smoothing}")
-        if self.discounts != "exact" and self.smoothing != "mkn":
-            raise OptionValueError(f"discounts belongs to smoothing=mkn, got smoothing={self.smoothing}")
         if self.k is not None and not 0 < self.k < float("inf"):
             raise OptionValueError(f"k must be above 0 and finite, got {self.k}; for k = 0 take smoothing=mle")
+        self._check_discounting()
+
+    def _check_discounting(self) -> None:
+        for name, is_given in (("interpolated=false", not self.interpolated), ("discounts", self.discounts != "exact")):
+            if is_given and self.smoothing not in _DISCOUNTING:
+                raise OptionValueError(
+                    f"{name} belongs to smoothing={', '.join(_DISCOUNTING)}, got smoothing={self.smoothing}"
+                )
+        if self.discounts == "kenlm" and self.smoothing != "mkn":
+            raise OptionValueError(f"discounts=kenlm belongs to smoothing=mkn, got smoothing={self.smoothing}")
+        if self.discounts == "tuned" and not self.interpolated:
+            raise OptionValueError("discounts=tuned belongs to interpolated=true, got interpolated=false")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -29,13 +30,30 @@ class Level:
     """All n-grams of one order, G of them, in the order of their keys.
 
     At order 1 there is one for each symbol, seen or not, and its id is the symbol's.  `suffix_G` is the id, one order
-    below, of the n-gram without its first token; `starts_G` marks those whose first token is `<s>`.
+    below, of the n-gram without its first token; `starts_G` marks those whose first token is `<s>`.  The histories are
+    the `n_histories` n-grams one order below; at order 1 the one empty history, 0.
     """
 
     keys_G: Keys
     counts_G: Counts
     suffix_G: Nodes
     starts_G: npt.NDArray[np.bool_]
+    n_histories: int
+    n_symbols: int
+
+    @cached_property
+    def history_G(self) -> Keys:
+        """The id of each n-gram's history, one order below; 0 at order 1."""
+        return self.keys_G // self.n_symbols
+
+    def sum_by_history(self, values_G: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The values of the n-grams summed over each history; float64 of shape (n_histories,)."""
+        return np.bincount(self.history_G, values_G, self.n_histories).astype(np.float64, copy=False)
+
+    @cached_property
+    def totals_H(self) -> npt.NDArray[np.float64]:
+        """How often anything followed each history."""
+        return self.sum_by_history(self.counts_G)
 
 
 def count_ngrams(split: Split, order: int) -> list[Level]:
@@ -44,7 +62,7 @@ def count_ngrams(split: Split, order: int) -> list[Level]:
     `<s>` itself is context only: its own count is 0.
     """
     n_symbols = len(split.vocab)
-    stream_N, place_N = _stream(split)
+    stream_N, place_N = stream_of(split)
     counts_V = np.bincount(stream_N, minlength=n_symbols).astype(np.int64)
     counts_V[split.vocab.bos_id] = 0
     symbols = np.arange(n_symbols)
@@ -54,6 +72,8 @@ def count_ngrams(split: Split, order: int) -> list[Level]:
             counts_G=counts_V,
             suffix_G=np.zeros(n_symbols, np.int32),
             starts_G=symbols == split.vocab.bos_id,
+            n_histories=1,
+            n_symbols=n_symbols,
         )
     ]
     nodes_N = stream_N
@@ -63,7 +83,7 @@ def count_ngrams(split: Split, order: int) -> list[Level]:
     return levels
 
 
-def _stream(split: Split) -> tuple[Nodes, npt.NDArray[np.int64]]:
+def stream_of(split: Split) -> tuple[Nodes, npt.NDArray[np.int64]]:
     """All documents, each after its `<s>`, and the place of each token in its document (`<s>` is at 0)."""
     lengths_D = split.lengths_D
     at_D = split.starts_D1[:-1] + np.arange(len(lengths_D))
@@ -92,6 +112,8 @@ def _count_level(
         counts_G=np.diff(first_G, append=len(sorted_M)),
         suffix_G=shorter_N[ends_M[by_key[first_G]]],
         starts_G=below.starts_G[keys_G // n_symbols],
+        n_histories=len(below.keys_G),
+        n_symbols=n_symbols,
     )
     return level, nodes_N
 
@@ -108,40 +130,25 @@ def continuation_counts(levels: Sequence[Level]) -> list[Counts]:
     return [*adjusted, levels[-1].counts_G]
 
 
-def last_ngrams(split: Split, levels: Sequence[Level]) -> list[int]:
-    """Of each order, the id of the n-gram that KenLM's sort puts last.
+def find_ngrams(split: Split, levels: Sequence[Level]) -> list[Nodes]:
+    """For each order the id of the n-gram that ends at each place of another text's stream, or `ABSENT`.
 
-    It sorts by the last token, then the one before it and so on, tokens in the order of their first appearance.
+    Places are those of `stream_of`; at order 1 the ids are the tokens' own.
     """
-    stream_N, place_N = _stream(split)
-    # the markers are at the head of KenLM's list, wherever they stand in the text
-    rank_V = np.full(len(split.vocab), -1)
-    seen, first = np.unique(split.ids_N, return_index=True)
-    rank_V[seen] = first + 1
-    if split.vocab.eos_id is not None:
-        rank_V[split.vocab.eos_id] = 0
-    ends = np.flatnonzero(place_N > 0)
-    for back in range(len(levels)):
-        is_inside = place_N[ends] >= back
-        ranks = np.where(is_inside, rank_V[stream_N[ends - back]], -2)
-        ends = ends[ranks == ranks.max()]
-    tokens = stream_N[ends[0] - int(place_N[ends[0]]) : ends[0] + 1]
-    return [_find(tokens[-k:], levels) for k in range(1, min(len(levels), len(tokens)) + 1)]
-
-
-def _find(tokens: Nodes, levels: Sequence[Level]) -> int:
-    node = int(tokens[0])
-    for token, level in zip(tokens[1:], levels[1:], strict=False):
-        node = int(np.searchsorted(level.keys_G, node * len(levels[0].keys_G) + int(token)))
-    return node
+    stream_N, place_N = stream_of(split)
+    nodes = [stream_N]
+    for k, level in enumerate(levels[1:], start=2):
+        ends_M = np.flatnonzero((place_N >= k - 1) & (np.roll(nodes[-1], 1) != ABSENT))
+        wanted_M = nodes[-1][ends_M - 1].astype(np.int64) * level.n_symbols + stream_N[ends_M]
+        at_M = np.minimum(np.searchsorted(level.keys_G, wanted_M), max(len(level.keys_G) - 1, 0))
+        nodes_N = np.full(len(stream_N), ABSENT, np.int32)
+        if len(level.keys_G):
+            nodes_N[ends_M] = np.where(level.keys_G[at_M] == wanted_M, at_M, ABSENT)
+        nodes.append(nodes_N)
+    return nodes
 
 
 def counts_of_counts(counts_G: Counts, up_to: int = 4) -> list[int]:
     """How many n-grams have count 1, 2, … `up_to`."""
     few = counts_G[(counts_G > 0) & (counts_G <= up_to)]
     return [int(n) for n in np.bincount(few, minlength=up_to + 1)[1:]]
-
-
-def sum_by_history(values_G: npt.NDArray[Any], level: Level, n_histories: int, n_symbols: int) -> Any:
-    """Sum values of the n-grams of a level over each history; float64 of shape (n_histories,)."""
-    return np.bincount(level.keys_G // n_symbols, weights=values_G, minlength=n_histories)

@@ -35,7 +35,6 @@ class NgramModel:
 
     kind = "ngram"
     kernel_name = "numpy"
-    is_normalized = True
     is_adaptive = False
 
     def __init__(self, vocab: Vocab, keys: Sequence[Keys], tables: Sequence[Table], details: Mapping[str, Any]) -> None:
@@ -43,6 +42,8 @@ class NgramModel:
         self.order = len(tables)
         self.context_size: int | None = self.order - 1
         self.details = dict(details)
+        # the one smoothing whose scores are no distribution
+        self.is_normalized = self.details.get("smoothing") != "sb"
         self._keys = list(keys)
         self._tables = list(tables)
         # where the continuations of each history start and end in the next order

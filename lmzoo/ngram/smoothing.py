@@ -2,28 +2,34 @@
 
 `logp_G`: ln p(token | history) of every n-gram seen.  `backoff_G`: what is added, per history, when the token was not
 seen after it and the next shorter history is asked.  A history that nothing followed adds 0.
+
+Most smoothings differ only in the *shares* of each order: what a seen n-gram keeps, and what its history has left for
+the order below.  `interpolate` and `back_off` turn shares into tables.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.ngram.counts import Counts, Level, continuation_counts, counts_of_counts, sum_by_history
+from lmzoo.corpus import Split
+from lmzoo.ngram.config import NgramConfig
+from lmzoo.ngram.counts import Counts, Level, continuation_counts
+from lmzoo.ngram.discounts import ESTIMATES, Discounts, last_ngrams, warn_of_fallbacks
+from lmzoo.ngram.held_out import bucket, fit_interpolation, fit_k, tune_discounts
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
 
-# KenLM's, for orders whose own cannot be estimated
-FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
-
-
-class DiscountWarning(UserWarning):
-    """Kneser-Ney discounts of some order could not be estimated, so the fixed ones were taken."""
+# what a shorter history counts for in stupid backoff (Brants et al. 2007)
+_STUPID_FACTOR = 0.4
+# below this much, nothing is left but rounding
+_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,147 +40,204 @@ class Table:
     backoff_G: Floats
 
 
-@dataclass(frozen=True, kw_only=True)
-class Discounts:
-    """What is taken off counts of 1, 2, and 3 or more.  `reason`: why they are the fixed ones, if they are."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Share:
+    """Of one order: what each seen n-gram keeps of its history's mass, and what each history has left of it."""
 
-    amounts: tuple[float, float, float]
-    reason: str | None = None
-
-    def of(self, counts_G: Counts) -> Floats:
-        """The discount of each count; 0 for a count of 0."""
-        return np.array((0.0, *self.amounts))[np.minimum(counts_G, 3)]
+    kept_G: Floats
+    left_H: Floats
 
 
-def estimate_discounts(counts_G: Counts) -> Discounts:
-    """D1, D2, D3+ from counts of counts (Chen & Goodman 1998, eq. 26), or the fixed ones where these have no sense.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Counted:
+    """What a smoothing starts from.  `valid` serves to fit options, never for counts."""
 
-    They have none where some count 1, 2 or 3 never occurs, or where an estimate is not above 0 and at most its count.
+    config: NgramConfig
+    vocab: Vocab
+    levels: Sequence[Level]
+    train: Split
+    valid: Split
+
+
+# tables, and what is worth knowing of how they were made, as JSON values
+Smoothed = tuple[list[Table], dict[str, Any]]
+
+
+def smooth(counted: Counted) -> Smoothed:
+    """Tables by the smoothing that the config names, and the details of how: discounts, fallbacks, fitted options."""
+    tables, details = SMOOTHINGS[counted.config.smoothing](counted)
+    return tables, {"smoothing": counted.config.smoothing, **details}
+
+
+def discounting(counted: Counted) -> Smoothed:
+    """What discounts take off the counts of an order goes to the order below.
+
+    `mkn`: modified Kneser-Ney (Chen & Goodman 1998, eq. 24 to 28).  `kn`: with one discount (Kneser & Ney 1995).
+    `ad`: absolute discounting (Ney, Essen & Kneser 1994).  `katz`: backed off (Katz 1987).  Warns with
+    `DiscountWarning` for each order whose discounts are the fixed ones.
     """
-    n1, n2, n3, n4 = counts_of_counts(counts_G)
-    missing = [str(c) for c, n in ((1, n1), (2, n2), (3, n3)) if n == 0]
-    if missing:
-        return Discounts(amounts=FALLBACK_DISCOUNTS, reason=f"no n-gram has count {' or '.join(missing)}")
-    y = n1 / (n1 + 2 * n2)
-    amounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
-    for c, amount in enumerate(amounts, start=1):
-        if not 0 < amount <= c:
-            return Discounts(amounts=FALLBACK_DISCOUNTS, reason=f"the discount of count {c} would be {amount:.2f}")
-    return Discounts(amounts=amounts)
+    config, levels = counted.config, counted.levels
+    is_kneser_ney = config.smoothing in ("mkn", "kn")
+    counts = continuation_counts(levels) if is_kneser_ney else [level.counts_G for level in levels]
+    discounts = _discounts(counted, counts)
+    shares = [_discounted(level, c, d) for level, c, d in zip(levels, counts, discounts, strict=True)]
+    is_interpolated = config.interpolated and config.smoothing != "katz"
+    tables = (interpolate if is_interpolated else back_off)(levels, counted.vocab, shares)
+    fallbacks = {str(order): d.reason for order, d in enumerate(discounts, start=1) if d.reason}
+    return tables, {"discounts": [list(d.amounts) for d in discounts], "fallbacks": fallbacks}
 
 
-def modified_kneser_ney(
-    levels: Sequence[Level], vocab: Vocab, plain: Sequence[int] = ()
-) -> tuple[list[Table], list[Discounts]]:
-    """Interpolated modified Kneser-Ney (Chen & Goodman 1998, eq. 24 to 28); order 1 is interpolated with uniform.
+def _discounts(counted: Counted, counts: Sequence[Counts]) -> list[Discounts]:
+    config = counted.config
+    counted_G = [count_G.copy() for count_G in counts]
+    if config.discounts == "kenlm":
+        for n, count_G, level in zip(
+            last_ngrams(counted.train, counted.levels), counted_G, counted.levels, strict=False
+        ):
+            count_G[n] = level.counts_G[n]
+    discounts = [ESTIMATES[config.smoothing](count_G) for count_G in counted_G]
+    if config.discounts == "tuned":
+        return tune_discounts(counted.levels, counts, discounts, counted.valid, counted.vocab.n_predictable)
+    warn_of_fallbacks(discounts)
+    return discounts
 
-    `plain`: at each of the lowest orders, one n-gram that enters the counts of counts with its plain count.
-    Warns with `DiscountWarning` for each order whose discounts are the fixed ones.
+
+def _discounted(level: Level, counts_G: Counts, discounts: Discounts) -> Share:
+    taken_G = discounts.of(counts_G)
+    total_H, taken_H = level.sum_by_history(counts_G), level.sum_by_history(taken_G)
+    # Katz takes nothing off high counts; a history with none else would leave the unseen impossible (as SRILM, +1)
+    total_H = np.where((total_H > 0) & (taken_H < _NOTHING), total_H + 1, total_H)
+    kept_H = level.sum_by_history(counts_G - taken_G)
+    return Share(
+        kept_G=_per_history(counts_G - taken_G, total_H, level),
+        left_H=np.divide(total_H - kept_H, total_H, out=np.ones(len(total_H)), where=total_H > 0),
+    )
+
+
+def witten_bell(counted: Counted) -> Smoothed:
+    """Method C: c / (C + T), and T / (C + T) for the order below, T the number of different tokens that followed.
+
+    Witten & Bell 1991; interpolated as by Chen & Goodman 1998, eq. 17.
     """
-    counts = continuation_counts(levels)
-    counted = [count_G.copy() for count_G in counts]
-    for n, count_G, level in zip(plain, counted, levels, strict=False):
-        count_G[n] = level.counts_G[n]
-    discounts = [estimate_discounts(count_G) for count_G in counted]
-    for k, discount in enumerate(discounts, start=1):
-        if discount.reason:
-            fixed = ", ".join(map(str, FALLBACK_DISCOUNTS))
-            warnings.warn(
-                f"order {k}: {discount.reason}; the fixed discounts {fixed} are taken", DiscountWarning, stacklevel=3
-            )
-    total = counts[0].sum()
-    p_G = (counts[0] - discounts[0].of(counts[0])) / total
-    p_G += discounts[0].of(counts[0]).sum() / total / vocab.n_predictable
-    p_G[vocab.bos_id] = 0.0
-    probabilities, backoffs = [p_G], []
-    for level, below, count_G, discount in zip(levels[1:], levels, counts[1:], discounts[1:], strict=False):
-        n_histories = len(below.keys_G)
-        history_G = level.keys_G // len(vocab)
-        total_H = sum_by_history(count_G, level, n_histories, len(vocab))
-        taken_H = sum_by_history(discount.of(count_G), level, n_histories, len(vocab))
-        # 1 where nothing followed, so that its logarithm is 0
-        rest_H = np.divide(taken_H, total_H, out=np.ones(n_histories), where=total_H > 0)
-        p_G = (count_G - discount.of(count_G)) / total_H[history_G] + rest_H[history_G] * p_G[level.suffix_G]
-        probabilities.append(p_G)
-        backoffs.append(np.log(rest_H))
-    return _tables([_log(p) for p in probabilities], backoffs), discounts
+    shares = []
+    for level in counted.levels:
+        types_H = level.sum_by_history(level.counts_G > 0)
+        total_H = level.totals_H + types_H
+        left_H = np.divide(types_H, total_H, out=np.ones(len(total_H)), where=total_H > 0)
+        shares.append(Share(kept_G=_per_history(level.counts_G, total_H, level), left_H=left_H))
+    return interpolate(counted.levels, counted.vocab, shares), {}
 
 
-def maximum_likelihood(levels: Sequence[Level], vocab: Vocab) -> list[Table]:
+def jelinek_mercer(counted: Counted) -> Smoothed:
+    """Relative frequencies of all orders, weighted by how frequent the history is; weights by EM on held-out text.
+
+    Jelinek & Mercer 1980; buckets of histories as by Bahl, Jelinek & Mercer 1983.
+    """
+    weights = fit_interpolation(counted.levels, counted.valid, counted.vocab.n_predictable)
+    shares = []
+    for level, weight in zip(counted.levels, weights, strict=True):
+        weight_H = np.where(level.totals_H > 0, weight[bucket(level.totals_H)], 0.0)
+        kept_G = weight_H[level.history_G] * _per_history(level.counts_G, level.totals_H, level)
+        shares.append(Share(kept_G=kept_G, left_H=1 - weight_H))
+    return interpolate(counted.levels, counted.vocab, shares), {"weights": [w.tolist() for w in weights]}
+
+
+def maximum_likelihood(counted: Counted) -> Smoothed:
     """Relative frequencies c / C; in a history that nothing followed, those of its longest suffix that was followed.
 
     What was never seen after a seen history is impossible.
     """
-    logps, backoffs = [], []
-    for level, below in zip(levels, [None, *levels[:-1]], strict=True):
-        if below is None:
-            logps.append(_log(level.counts_G / level.counts_G.sum()))
-            continue
-        total_H = sum_by_history(level.counts_G, level, len(below.keys_G), len(vocab))
-        logps.append(_log(level.counts_G / total_H[level.keys_G // len(vocab)]))
-        backoffs.append(np.where(total_H > 0, -np.inf, 0.0))
-    return _tables(logps, backoffs)
+    return _frequencies(counted, -math.inf), {}
 
 
-def add_k(levels: Sequence[Level], vocab: Vocab, k: float) -> list[Table]:
-    """(c + k) / (C + k V) with the counts of the whole context; uniform in a context that nothing followed."""
-    mass = k * vocab.n_predictable
-    return whole_context_tables(
-        levels,
-        vocab,
-        seen=lambda count, total: np.log((count + k) / (total + mass)),
-        # relative to the uniform distribution below: k / (C + k V) over 1 / V
-        unseen=lambda total: np.log(mass / (total + mass)),
-        base=-np.log(vocab.n_predictable),
-    )
+def stupid_backoff(counted: Counted) -> Smoothed:
+    """Relative frequencies; 0.4 times those of the shorter history for what was never seen (Brants et al. 2007).
+
+    The scores do not sum to 1.
+    """
+    return _frequencies(counted, math.log(_STUPID_FACTOR)), {"factor": _STUPID_FACTOR}
 
 
-def whole_context_tables(
-    levels: Sequence[Level],
-    vocab: Vocab,
-    *,
-    seen: Callable[[Counts, Floats], Floats],
-    unseen: Callable[[Floats], Floats],
-    base: float,
-) -> list[Table]:
-    """Tables that look at the whole context only, never at a shorter one.
+def _frequencies(counted: Counted, backoff: float) -> list[Table]:
+    logps = [_log(_per_history(level.counts_G, level.totals_H, level)) for level in counted.levels]
+    return _tables(logps, [np.where(level.totals_H > 0, backoff, 0.0) for level in counted.levels[1:]])
+
+
+def add_k(counted: Counted) -> Smoothed:
+    """(c + k) / (C + k V) with the counts of the whole context; uniform in a context that nothing followed.
 
     Near its start a document's context is all there is of it, so it is whole there however short.
-
-    Args:
-        seen: of a token's count in its context and the context's total.
-        unseen: of the context's total, added to `base` for tokens never seen in it.
-        base: where nothing followed the context.
     """
+    n_predictable, levels = counted.vocab.n_predictable, counted.levels
+    k = counted.config.k
+    if k is None:
+        k = fit_k(levels, counted.valid, n_predictable)
+    mass = k * n_predictable
     logps, backoffs = [], []
     for order, level in enumerate(levels, start=1):
         is_highest = order == len(levels)
-        n_histories = len(levels[order - 2].keys_G) if order > 1 else 1
-        total_H = sum_by_history(level.counts_G, level, n_histories, len(vocab))
-        logp_G = seen(level.counts_G, total_H[level.keys_G // len(vocab)])
-        logps.append(np.where(level.starts_G | is_highest, logp_G, base))
+        logp_G = np.log((level.counts_G + k) / (level.totals_H[level.history_G] + mass))
+        logps.append(np.where(level.starts_G | is_highest, logp_G, -math.log(n_predictable)))
         if order > 1:
-            is_whole_H = (levels[order - 2].starts_G | is_highest) & (total_H > 0)
-            backoffs.append(np.where(is_whole_H, unseen(total_H), 0.0))
-    logps[0][vocab.bos_id] = -np.inf
-    return _tables(logps, backoffs)
+            is_whole_H = (levels[order - 2].starts_G | is_highest) & (level.totals_H > 0)
+            # relative to the uniform distribution below: k / (C + k V) over 1 / V
+            backoffs.append(np.where(is_whole_H, np.log(mass / (level.totals_H + mass)), 0.0))
+    logps[0][counted.vocab.bos_id] = -math.inf
+    return _tables(logps, backoffs), {"k": k}
 
 
-def fit_k(counts_N: Floats, totals_N: Floats, n_predictable: int) -> float:
-    """The k that gives held-out tokens the highest probability, to three digits.
+SMOOTHINGS: Mapping[str, Callable[[Counted], Smoothed]] = {
+    "mkn": discounting,
+    "kn": discounting,
+    "ad": discounting,
+    "katz": discounting,
+    "wb": witten_bell,
+    "jm": jelinek_mercer,
+    "addk": add_k,
+    "mle": maximum_likelihood,
+    "sb": stupid_backoff,
+}
 
-    Args:
-        counts_N, totals_N: training count of each held-out token after its context, and of the context.
-    """
-    best = 1.0
-    for width in (6.0, 0.2, 0.01):
-        grid = np.log10(best) + np.linspace(-width, width, 41)
-        best = float(10 ** min(grid, key=lambda g: _add_k_nats(10**g, counts_N, totals_N, n_predictable)))
-    return best
+
+def interpolate(levels: Sequence[Level], vocab: Vocab, shares: Sequence[Share]) -> list[Table]:
+    """What is left at each order is spread over the whole order below; order 0 is uniform."""
+    below_G = np.full(1, 1 / vocab.n_predictable)
+    logps: list[Floats] = []
+    backoffs: list[Floats] = []
+    for level, share in zip(levels, shares, strict=True):
+        below_G = share.kept_G + share.left_H[level.history_G] * below_G[level.suffix_G]
+        if not logps:
+            below_G[vocab.bos_id] = 0.0
+        logps.append(_log(below_G))
+        backoffs.append(_log(share.left_H))
+    return _tables(logps, backoffs[1:])
 
 
-def _add_k_nats(k: float, counts_N: Floats, totals_N: Floats, n_predictable: int) -> float:
-    return float((np.log(totals_N + k * n_predictable) - np.log(counts_N + k)).sum())
+def back_off(levels: Sequence[Level], vocab: Vocab, shares: Sequence[Share]) -> list[Table]:
+    """What is left at each order goes to the tokens never seen after the history, as the order below has them."""
+    below_G = np.full(1, 1 / vocab.n_predictable)
+    logps, backoffs = [], []
+    for order, (level, share) in enumerate(zip(levels, shares, strict=True), start=1):
+        is_seen_G = (level.counts_G > 0) if order == 1 else np.ones(len(level.keys_G), np.bool_)
+        # what the order below gives to tokens never seen here
+        rest_H = 1 - level.sum_by_history(np.where(is_seen_G, below_G[level.suffix_G], 0.0))
+        is_full_H = rest_H < _NOTHING
+        kept_H = level.sum_by_history(share.kept_G)
+        scale_H = np.where(is_full_H & (kept_H > 0), 1 / np.where(kept_H > 0, kept_H, 1.0), 1.0)
+        factor_H = np.where(is_full_H, 1.0, share.left_H / np.where(is_full_H, 1.0, rest_H))
+        kept_G = share.kept_G * scale_H[level.history_G]
+        below_G = np.where(is_seen_G, kept_G, factor_H[level.history_G] * below_G[level.suffix_G])
+        if order == 1:
+            below_G[vocab.bos_id] = 0.0
+        logps.append(_log(below_G))
+        backoffs.append(_log(factor_H))
+    return _tables(logps, backoffs[1:])
+
+
+def _per_history(values_G: npt.NDArray[Any], total_H: Floats, level: Level) -> Floats:
+    """Values of n-grams over the total of their history; 0 in a history without any."""
+    total_G = total_H[level.history_G]
+    return np.asarray(np.divide(values_G, total_G, out=np.zeros(len(total_G)), where=total_G > 0))
 
 
 def _tables(logps: Sequence[Floats], backoffs: Sequence[Floats]) -> list[Table]:

@@ -59,3 +59,38 @@ def add_k(gram: Gram, counts: Sequence[Counter[Gram]], k: float, n_predictable: 
     history = gram[:-1]
     followed = {g: n for g, n in counts[len(history)].items() if g[:-1] == history}
     return (followed.get(gram, 0) + k) / (sum(followed.values()) + k * n_predictable)
+
+
+def witten_bell(gram: Gram, counts: Sequence[Counter[Gram]], n_predictable: int) -> float:
+    """(c + T p') / (C + T), T the number of different tokens that followed, p' one order below."""
+    history = gram[:-1]
+    followed = {g: n for g, n in counts[len(history)].items() if g[:-1] == history}
+    lower = witten_bell(gram[1:], counts, n_predictable) if history else 1 / n_predictable
+    if not followed:
+        return lower
+    return (followed.get(gram, 0) + len(followed) * lower) / (sum(followed.values()) + len(followed))
+
+
+def backed_off(
+    gram: Gram,
+    counts: Sequence[Counter[Gram]],
+    discounts: Sequence[Mapping[int, float]],
+    predictable: Sequence[int],
+) -> float:
+    """Kneser-Ney, backed off: discounted counts where seen; the rest in proportion to one order below where not."""
+    history = gram[:-1]
+    level, discount = counts[len(history)], discounts[len(history)]
+    followed = {g: n - discount[min(n, 3)] for g, n in level.items() if g[:-1] == history}
+
+    def lower(g: Gram) -> float:
+        return backed_off(g[1:], counts, discounts, predictable) if history else 1 / len(predictable)
+
+    total = sum(level[g] for g in followed)
+    if not total:
+        return lower(gram)
+    unseen = [lower((*history, t)) for t in predictable if (*history, t) not in followed]
+    if not unseen:
+        return followed[gram] / sum(followed.values())
+    if gram in followed:
+        return followed[gram] / total
+    return (1 - sum(followed.values()) / total) * lower(gram) / sum(unseen)

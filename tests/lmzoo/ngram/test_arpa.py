@@ -17,7 +17,7 @@ from tests.lmzoo.ngram.test_golden import GOLDEN, MARKET, ORDERS, TEXTS, arpa_en
 
 LN10 = math.log(10)
 
-pytestmark = pytest.mark.filterwarnings("ignore::lmzoo.ngram.smoothing.DiscountWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::lmzoo.ngram.discounts.DiscountWarning")
 
 
 def log10_of(model: NgramModel, text: str, *, bos: bool = True) -> list[float]:

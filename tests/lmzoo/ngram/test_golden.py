@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lmzoo
+from lmzoo.ngram.discounts import DiscountWarning
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.smoothing import DiscountWarning
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 TEXTS = ("boats", "market", "dna", "repeated")

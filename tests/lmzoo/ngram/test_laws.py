@@ -6,17 +6,35 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lmzoo
 from lmzoo.corpus import Corpus
 from lmzoo.ngram.counts import count_ngrams, counts_of_counts
+from lmzoo.ngram.discounts import Discounts, DiscountWarning, katz_discounts, modified_discounts, single_discount
+from lmzoo.ngram.held_out import best_k, fit_interpolation
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.smoothing import Discounts, DiscountWarning, estimate_discounts, fit_k
 from tests.lmzoo.ngram import oracle
 
-SMOOTHINGS = ("mkn", "addk,k=0.3", "mle")
+SMOOTHINGS = (
+    "mkn",
+    "mkn,interpolated=false",
+    "mkn,discounts=tuned",
+    "mkn,discounts=kenlm",
+    "kn",
+    "kn,interpolated=false",
+    "kn,discounts=tuned",
+    "ad",
+    "ad,interpolated=false",
+    "ad,discounts=tuned",
+    "wb",
+    "jm",
+    "katz",
+    "addk,k=0.3",
+    "addk",
+    "mle",
+)
 
 lines = st.lists(st.text("abc", min_size=1, max_size=12), min_size=1, max_size=6)
 orders = st.integers(1, 5)
@@ -38,6 +56,7 @@ def padded_documents(corpus: Corpus) -> list[list[int]]:
     return [d.ids_L.tolist() for d in corpus.train]
 
 
+@settings(max_examples=150)
 @given(lines, orders, st.text("abcd", max_size=10), st.sampled_from(SMOOTHINGS), st.booleans())
 def test_every_history_sums_to_1(train: list[str], order: int, history: str, smoothing: str, bos: bool) -> None:
     model = counted(corpus_of(train), order, smoothing)
@@ -112,6 +131,95 @@ def test_whole_distributions_agree_with_single_tokens(train: list[str], order: i
     np.testing.assert_allclose(picked, model.logprobs(tokens, state)[0], rtol=0, atol=1e-12)
 
 
+@given(lines, orders, st.text("abcd", max_size=8))
+def test_witten_bell_is_its_definition(train: list[str], order: int, text: str) -> None:
+    corpus = corpus_of(train)
+    model = counted(corpus, order, "wb")
+    counts = oracle.raw_counts(padded_documents(corpus), order, corpus.vocab.bos_id)
+    for gram, p in zip(*everywhere(model, text), strict=True):
+        assert p == pytest.approx(oracle.witten_bell(gram, counts, corpus.vocab.n_predictable), rel=1e-9)
+
+
+@given(lines, orders, st.text("abcd", max_size=8))
+def test_absolute_discounting_is_its_definition(train: list[str], order: int, text: str) -> None:
+    corpus = corpus_of(train)
+    model = counted(corpus, order, "ad")
+    counts = oracle.raw_counts(padded_documents(corpus), order, corpus.vocab.bos_id)
+    discounts = [dict(zip((1, 2, 3), d * 3, strict=False)) for d in model.details["discounts"]]
+    for gram, p in zip(*everywhere(model, text), strict=True):
+        assert p == pytest.approx(oracle.kneser_ney(gram, counts, discounts, corpus.vocab.n_predictable), rel=1e-9)
+
+
+@given(lines, orders, st.text("abcd", max_size=8), st.sampled_from(["mkn", "kn"]))
+def test_backed_off_kneser_ney_is_its_definition(train: list[str], order: int, text: str, smoothing: str) -> None:
+    corpus = corpus_of(train)
+    model = counted(corpus, order, f"{smoothing},interpolated=false")
+    counts = oracle.kneser_ney_counts(
+        oracle.raw_counts(padded_documents(corpus), order, corpus.vocab.bos_id), corpus.vocab.bos_id
+    )
+    discounts = [dict(zip((1, 2, 3), (d * 3)[:3], strict=True)) for d in model.details["discounts"]]
+    predictable = [i for i in range(len(corpus.vocab)) if i != corpus.vocab.bos_id]
+    for gram, p in zip(*everywhere(model, text), strict=True):
+        assert p == pytest.approx(oracle.backed_off(gram, counts, discounts, predictable), rel=1e-9)
+
+
+def test_katz_worked_by_hand() -> None:
+    # counts of counts 40, 16, 9, 6, 4, 3: 6 n6 / n1 = 0.45;  1* = 2 * 16 / 40 = 0.8, so d1 = (0.8 - 0.45) / 0.55
+    discounts = katz_discounts(np.repeat([1, 2, 3, 4, 5, 6], [40, 16, 9, 6, 4, 3]))
+    assert discounts.reason is None
+    # 2* = 3 * 9 / 16 = 27/16, d2 = (27/32 - 0.45) / 0.55;  3* = 4 * 6 / 9 = 8/3, d3 = (8/9 - 0.45) / 0.55
+    d1, d2, d3 = 0.35 / 0.55, (27 / 32 - 0.45) / 0.55, (8 / 9 - 0.45) / 0.55
+    assert discounts.amounts[:3] == pytest.approx((1 - d1, 2 * (1 - d2), 3 * (1 - d3)))
+    # above 5 nothing is taken off
+    assert discounts.of(np.array([0, 6, 100])).tolist() == [0, 0, 0]
+
+
+def test_good_turing_gives_the_unseen_what_it_takes() -> None:
+    # the mass that Katz takes off all counts is n1, Good-Turing's estimate of the unseen
+    counts = np.repeat([1, 2, 3, 4, 5, 6, 40], [40, 16, 9, 6, 4, 3, 9])
+    assert katz_discounts(counts).of(counts).sum() == pytest.approx(40)
+
+
+def test_single_discount_by_hand() -> None:
+    # n1=4, n2=2: D = 4 / (4 + 2 * 2)
+    assert single_discount(np.array([1, 1, 1, 1, 2, 2, 7])).amounts == (0.5,)
+    assert single_discount(np.array([2, 2, 3])).reason == "no n-gram has count 1"
+
+
+def test_jelinek_mercer_weights_climb() -> None:
+    # expectation maximisation never lowers the likelihood, so its weights beat those it starts from and near ones
+    corpus = corpus_of(["abracadabra", "abrakadabra", "cadabra"])
+    levels = count_ngrams(corpus.train, 3)
+    fitted = fit_interpolation(levels, corpus.valid, corpus.vocab.n_predictable)
+    assert all(((w > 0) & (w < 1)).all() for w in fitted)
+    nats = lmzoo.evaluate(counted(corpus, 3, "jm"), corpus.valid).nll_nats
+    assert nats < lmzoo.evaluate(counted(corpus, 3, "wb"), corpus.valid).nll_nats
+
+
+@pytest.mark.parametrize("smoothing", ["mkn", "kn", "ad"])
+def test_tuned_discounts_suit_the_validation_text_better(smoothing: str) -> None:
+    text = "the cat sat on the mat and the dog sat on the log while the cow sat in the bog\n" * 4
+    corpus = lmzoo.corpus_from_texts(
+        {"train": text, "valid": "the cow sat on the log and the cat on the dog", "test": "a"}, documents="line"
+    )
+    exact, tuned = (
+        lmzoo.evaluate(counted(corpus, 4, f"{smoothing}{how}"), corpus.valid).nll_nats
+        for how in ("", ",discounts=tuned")
+    )
+    assert tuned < exact
+
+
+def test_stupid_backoff_is_no_distribution() -> None:
+    corpus = corpus_of(["abab", "abc"], test="acb")
+    model = counted(corpus, 2, "sb")
+    assert not model.is_normalized
+    # <s> a: 2/2;  a c was never seen: 0.4 * 1/9 of all tokens;  c b never: 0.4 * 3/9;  b </s> once of 3
+    logprobs, _ = model.logprobs(corpus.test.ids_N[None, :], model.initial_state())
+    assert np.exp(logprobs[0]) == pytest.approx([1, 0.4 / 9, 0.4 * 3 / 9, 1 / 3])
+    with pytest.raises(lmzoo.LmzooError, match="do not sum to 1"):
+        _ = lmzoo.evaluate(model, corpus.test).perplexity
+
+
 def test_kneser_ney_worked_by_hand() -> None:
     # documents of characters, <s> before and </s> after each:  ab  ab  ac  b
     # counts:        <s>a 3, <s>b 1, ab 2, ac 1, b</s> 3, c</s> 1
@@ -119,7 +227,7 @@ def test_kneser_ney_worked_by_hand() -> None:
     # order 1: n1=2, n2=2, n3=0, so the fixed discounts; order 2: n1=3, n2=1, n3=2, n4=0
     model = counted(corpus_of(["ab", "ab", "ac", "b"]), 2)
     # Y = 3 / (3 + 2 * 1);  D1 = 1 - 2 Y * 1/3,  D2 = 2 - 3 Y * 2/1 < 0, so they are fixed there too
-    assert model.details["discounts"] == [(0.5, 1.0, 1.5), (0.5, 1.0, 1.5)]
+    assert model.details["discounts"] == [[0.5, 1.0, 1.5], [0.5, 1.0, 1.5]]
     # symbols: <unk> a b c </s>; p(b) = (2 - 1) / 6 + (0.5 + 1 + 0.5 + 1) / 6 / 5
     p_b = 1 / 6 + 3 / 6 / 5
     # a was followed by b twice and c once: p(b | a) = (2 - 1) / 3 + (1 + 0.5) / 3 * p(b)
@@ -132,7 +240,7 @@ def test_discounts_by_hand() -> None:
     # n1=4, n2=2, n3=1, n4=1: Y = 4/8;  1 - 2*2/4*Y = 1/2,  2 - 3*1/2*Y = 5/4,  3 - 4*1/1*Y = 1
     counts = np.array([0, 1, 1, 1, 1, 2, 2, 3, 4, 9])
     assert counts_of_counts(counts) == [4, 2, 1, 1]
-    discounts = estimate_discounts(counts)
+    discounts = modified_discounts(counts)
     assert discounts == Discounts(amounts=(0.5, 1.25, 1.0))
     assert discounts.of(np.array([0, 1, 2, 3, 12])).tolist() == [0, 0.5, 1.25, 1, 1]
 
@@ -140,7 +248,7 @@ def test_discounts_by_hand() -> None:
 def test_a_discount_of_exactly_zero_would_make_tokens_impossible() -> None:
     # n1=2, n2=2, n3=4: Y = 1/3, D2 = 2 - 3 * 1/3 * 4/2 = 0, which leaves nothing for the unseen
     counts = np.array([1, 1, 2, 2, 3, 3, 3, 3])
-    assert estimate_discounts(counts).reason == "the discount of count 2 would be 0.00"
+    assert modified_discounts(counts).reason == "the discount of count 2 would be 0.00"
 
 
 def test_the_bigram_seen_twelve_times() -> None:
@@ -163,10 +271,10 @@ def test_maximum_likelihood_is_honest_about_the_impossible() -> None:
 
 def test_add_k_is_fitted_on_the_validation_text() -> None:
     # one context, token seen 3 of 4 times, held out 1 of 2 times: the likelihood rises for ever towards uniform
-    assert fit_k(np.array([3.0, 1.0]), np.array([4.0, 4.0]), 2) > 1e4
+    assert best_k(np.array([3.0, 1.0]), np.array([4.0, 4.0]), 2) > 1e4
     # held out 3 of 4 times as seen, V = 4 with 2 unseen: (3+k)^3 (1+k) / (4+4k)^4 is greatest where
     # 3/(3+k) + 1/(1+k) = 16/(4+4k), i.e. 3/(3+k) = 3/(1+k): nowhere above 0, so k goes to its least
-    assert fit_k(np.array([3.0, 3.0, 3.0, 1.0]), np.array([4.0] * 4), 4) < 1e-5
+    assert best_k(np.array([3.0, 3.0, 3.0, 1.0]), np.array([4.0] * 4), 4) < 1e-5
     train, valid = ["ab" * 30, "ba", "aab"], "abba"
     corpus = lmzoo.corpus_from_texts({"train": "\n".join(train), "valid": valid, "test": "a"}, documents="line")
     best = counted(corpus, 2, "addk")
@@ -191,6 +299,9 @@ def test_a_long_context_costs_nothing_older_than_its_size() -> None:
         ("ngram:order=0", "order must be 1 to 32, got 0"),
         ("ngram:k=1", "k belongs to smoothing=addk"),
         ("ngram:smoothing=addk,k=0", "k must be above 0"),
+        ("ngram:smoothing=wb,interpolated=false", "belongs to smoothing=mkn, kn, ad, got smoothing=wb"),
+        ("ngram:smoothing=kn,discounts=kenlm", "discounts=kenlm belongs to smoothing=mkn"),
+        ("ngram:discounts=tuned,interpolated=no", "discounts=tuned belongs to interpolated=true"),
         ("ngram:smoothing=mkm", "Did you mean 'mkn'"),
         ("ngram:ordr=3", "Did you mean 'order'"),
         ("trigram:order=4", "part of its name"),

@@ -1,0 +1,276 @@
+"""Scoring: how the networks meet the interface, whatever computes them."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lmzoo
+from lmzoo import storage
+from lmzoo.errors import CorruptFileError, InputError, TokenError
+
+torch = pytest.importorskip("torch")
+
+from lmzoo.neural import models  # noqa: E402
+from lmzoo.neural.config import RecurrentConfig, WindowConfig  # noqa: E402
+from lmzoo.neural.models import NeuralModel, RecurrentModel, WindowModel  # noqa: E402
+from lmzoo.neural.network import initialize  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+CORPUS = lmzoo.corpus_from_texts(
+    {"train": "a cab, a dab; abracadabra", "valid": "a bad cab", "test": "dad"}, tokens="char"
+)
+VOCAB = CORPUS.vocab
+V = len(VOCAB)
+# chunks and batches: the design's bound for neural models, a token
+TOKEN_TOLERANCE = 1e-4
+
+CONFIGS = {
+    **{
+        f"{cell}-{kernel}-{layers}-{embedding}": RecurrentConfig(
+            cell=cell,  # type: ignore[arg-type]
+            kernel=kernel,  # type: ignore[arg-type]
+            layers=layers,
+            embedding=embedding,
+            hidden=6,
+        )
+        for cell, kernel, (layers, embedding) in itertools.product(
+            ("rnn", "gru", "lstm"), ("scratch", "library"), ((1, 0), (2, 3))
+        )
+    },
+    "rnn-relu": RecurrentConfig(cell="rnn", hidden=6, activation="relu"),
+    "rnn-onehot": RecurrentConfig(cell="rnn", hidden=6, input="onehot"),
+    "mlp": WindowConfig(hidden=6, context_size=3, embedding=4),
+    "mlp-deep": WindowConfig(hidden=6, layers=2, context_size=1, embedding=4, activation="relu"),
+}
+
+
+def model_of(config: RecurrentConfig | WindowConfig) -> NeuralModel:
+    kind = RecurrentModel if isinstance(config, RecurrentConfig) else WindowModel
+    model = kind(VOCAB, config)
+    initialize(model.network, torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        for weight in model.network.weights().values():
+            # far from uniform, so that a wrong state shows
+            weight.mul_(3)
+    return model
+
+
+@pytest.fixture(params=CONFIGS)
+def model(request: pytest.FixtureRequest) -> NeuralModel:
+    return model_of(CONFIGS[request.param])
+
+
+def text(n_rows: int, length: int, seed: int = 0) -> np.ndarray:
+    tokens = np.random.default_rng(seed).integers(V - 1, size=(n_rows, length))
+    return tokens + (tokens >= VOCAB.bos_id)
+
+
+def test_scores_are_those_of_the_network_itself(model: NeuralModel) -> None:
+    """The network run plainly over `<s>` and the text, against the interface."""
+    tokens_BxL = text(2, 9)
+    inputs_BxL = np.concatenate((np.full((2, 1), VOCAB.bos_id), tokens_BxL[:, :-1]), axis=1)
+    with torch.no_grad():
+        if isinstance(model, RecurrentModel):
+            hidden, _ = model.network(torch.from_numpy(inputs_BxL.T.copy()), model.network.zero_state(2))
+            hidden = hidden.transpose(0, 1)
+        else:
+            size = model.config.context_size
+            padded = np.concatenate((np.full((2, size - 1), VOCAB.bos_id), inputs_BxL), axis=1)
+            windows = np.lib.stride_tricks.sliding_window_view(padded, size, axis=1).copy()
+            hidden = model.network(torch.from_numpy(windows).flatten(0, 1)).unflatten(0, (2, 9))
+        wanted = torch.log_softmax(model.network.logits(hidden), dim=-1).numpy()
+    got = model.all_logprobs(tokens_BxL, model.initial_state(2))
+    # relative too: the logits of a relu have no bound
+    np.testing.assert_allclose(got, wanted, atol=1e-5, rtol=1e-5)
+    picked, _ = model.logprobs(tokens_BxL, model.initial_state(2))
+    np.testing.assert_allclose(
+        picked, np.take_along_axis(wanted, tokens_BxL[..., None], 2)[..., 0], atol=1e-5, rtol=1e-5
+    )
+
+
+def test_every_history_sums_to_1_without_the_start(model: NeuralModel) -> None:
+    _, state = model.logprobs(text(3, 5), model.initial_state(3))
+    for history in (state, model.initial_state(3), model.initial_state(3, bos=False)):
+        logprobs_BxV = model.next_logprobs(history)
+        np.testing.assert_allclose(np.exp(logprobs_BxV.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
+        assert np.isneginf(logprobs_BxV[:, VOCAB.bos_id]).all()
+        assert (logprobs_BxV <= 0).all()
+
+
+@given(cuts=st.lists(st.integers(0, 12), max_size=4), name=st.sampled_from(sorted(CONFIGS)))
+@settings(max_examples=60)
+def test_any_chunks_give_the_same(cuts: list[int], name: str) -> None:
+    model = model_of(CONFIGS[name])
+    tokens_BxL = text(2, 12)
+    whole, last = model.logprobs(tokens_BxL, model.initial_state(2))
+    state, parts = model.initial_state(2), []
+    for start, end in itertools.pairwise([0, *sorted(cuts), 12]):
+        part, state = model.logprobs(tokens_BxL[:, start:end], state)
+        parts.append(part)
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, atol=TOKEN_TOLERANCE)
+    np.testing.assert_allclose(model.next_logprobs(state), model.next_logprobs(last), atol=TOKEN_TOLERANCE)
+
+
+def test_memory_is_bounded_without_changing_a_score(model: NeuralModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens_BxL = text(3, 40)
+    whole, last = model.logprobs(tokens_BxL, model.initial_state(3))
+    everything = model.all_logprobs(tokens_BxL, model.initial_state(3))
+    limit = 3 * 4 * 6 * 5
+    monkeypatch.setattr(models, "_MAX_CELLS", limit)
+    sizes: list[int] = []
+    true_logits = model.network.logits
+
+    def spied(hidden_NxH: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(hidden_NxH) * V)
+        return true_logits(hidden_NxH)
+
+    monkeypatch.setattr(model.network, "logits", spied)
+    bounded, state = model.logprobs(tokens_BxL, model.initial_state(3))
+    np.testing.assert_allclose(bounded, whole, atol=TOKEN_TOLERANCE)
+    np.testing.assert_allclose(model.next_logprobs(state), model.next_logprobs(last), atol=TOKEN_TOLERANCE)
+    np.testing.assert_allclose(model.all_logprobs(tokens_BxL, model.initial_state(3)), everything, atol=TOKEN_TOLERANCE)
+    assert max(sizes) <= limit < tokens_BxL.size * V
+
+
+def test_a_row_alone_is_the_row_in_a_batch(model: NeuralModel) -> None:
+    tokens_BxL = text(7, 6)
+    together, state = model.logprobs(tokens_BxL, model.initial_state(7))
+    for b in range(7):
+        alone, state_alone = model.logprobs(tokens_BxL[b : b + 1], model.initial_state(1))
+        np.testing.assert_allclose(alone[0], together[b], atol=TOKEN_TOLERANCE)
+        chosen = model.next_logprobs(model.select(state, [b]))
+        np.testing.assert_allclose(chosen, model.next_logprobs(state_alone), atol=TOKEN_TOLERANCE)
+
+
+def test_the_future_leaves_the_past_bit_equal(model: NeuralModel) -> None:
+    one = text(2, 10)
+    other = one.copy()
+    other[:, 6:] = text(2, 4, seed=9)
+    left, _ = model.logprobs(one, model.initial_state(2))
+    right, _ = model.logprobs(other, model.initial_state(2))
+    np.testing.assert_array_equal(left[:, :6], right[:, :6])
+
+
+def test_a_state_is_a_value(model: NeuralModel) -> None:
+    start = model.initial_state(2)
+    first = model.next_logprobs(start)
+    _, later = model.logprobs(text(2, 4), start)
+    model.logprobs(text(2, 3), later)
+    np.testing.assert_array_equal(model.next_logprobs(start), first)
+    thawed = pickle.loads(pickle.dumps(later))
+    np.testing.assert_array_equal(model.next_logprobs(thawed), model.next_logprobs(later))
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(vars(later).values()))[...] = 0
+
+
+def test_an_empty_text_changes_nothing(model: NeuralModel) -> None:
+    state = model.initial_state(2)
+    logprobs, after = model.logprobs(np.zeros((2, 0), np.int32), state)
+    assert logprobs.shape == (2, 0)
+    assert model.all_logprobs(np.zeros((2, 0), np.int32), state).shape == (2, 0, V)
+    np.testing.assert_array_equal(model.next_logprobs(after), model.next_logprobs(state))
+
+
+def test_inputs_may_be_read_only_and_strided(model: NeuralModel) -> None:
+    tokens_BxL = np.repeat(text(2, 8), 2, axis=1)[:, ::2].astype(np.int32)
+    tokens_BxL.flags.writeable = False
+    strided, _ = model.logprobs(tokens_BxL, model.initial_state(2))
+    plain, _ = model.logprobs(text(2, 8), model.initial_state(2))
+    np.testing.assert_array_equal(strided, plain)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "named"),
+    [
+        (np.array([[0, -1]]), "-1 is outside"),
+        (np.array([[V]]), f"{V} is outside 0..{V - 1}"),
+        (np.zeros((1, 2)), "float64"),
+        (np.zeros((1, 2), np.bool_), "bool"),
+        (np.zeros(3, np.int64), r"shape \(3,\)"),
+        (np.zeros((2, 3), np.int64), "2 rows"),
+        ([[0, 1]], "list"),
+    ],
+)
+def test_bad_tokens_are_named(model: NeuralModel, tokens: np.ndarray, named: str) -> None:
+    for method in (model.logprobs, model.all_logprobs):
+        with pytest.raises(TokenError, match=named):
+            method(tokens, model.initial_state(1))
+
+
+def test_a_batch_has_a_row(model: NeuralModel) -> None:
+    with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
+        model.initial_state(0)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_window_forgets_what_is_older(size: int) -> None:
+    model = model_of(WindowConfig(hidden=6, context_size=size, embedding=4))
+    assert model.context_size == size
+    one, other = text(1, 8), text(1, 8, seed=1)
+    other[:, -size:] = one[:, -size:]
+    scores = [model.next_logprobs(model.logprobs(t, model.initial_state())[1]) for t in (one, other)]
+    np.testing.assert_array_equal(*scores)
+    other[:, -size] = 0 if one[0, -size] else 2
+    oldest = model.next_logprobs(model.logprobs(other, model.initial_state())[1])
+    assert np.abs(np.exp(oldest) - np.exp(scores[0])).max() > 1e-3
+
+
+def test_parts_make_the_same_model_for_either_kernel(model: NeuralModel) -> None:
+    options, arrays = model.to_parts()
+    again = type(model).from_parts(VOCAB, options, arrays)
+    score, _ = model.logprobs(text(2, 9), model.initial_state(2))
+    np.testing.assert_array_equal(again.logprobs(text(2, 9), again.initial_state(2))[0], score)
+    assert again.config == model.config
+    if isinstance(model, RecurrentModel) and model.config.embedding:
+        other = {"scratch": "library", "library": "scratch"}[model.config.kernel]
+        swapped = RecurrentModel.from_parts(VOCAB, {**options, "kernel": other}, arrays)
+        np.testing.assert_allclose(swapped.logprobs(text(2, 9), swapped.initial_state(2))[0], score, atol=1e-5)
+
+
+def test_a_file_gives_the_same_model(model: NeuralModel) -> None:
+    again = storage.from_bytes(storage.to_bytes(model), "the bytes")
+    score, _ = model.logprobs(text(1, 9), model.initial_state())
+    np.testing.assert_array_equal(again.logprobs(text(1, 9), again.initial_state())[0], score)
+
+
+def test_parts_are_a_copy(model: NeuralModel) -> None:
+    _, arrays = model.to_parts()
+    before = {name: array.copy() for name, array in arrays.items()}
+    initialize(model.network, torch.Generator().manual_seed(8))
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_weights_of_another_shape_are_refused(model: NeuralModel) -> None:
+    options, arrays = model.to_parts()
+    # (1, ...) would broadcast without a word
+    with pytest.raises(ValueError, match=r"output.weight has shape \(1, 6\)"):
+        type(model).from_parts(VOCAB, options, {**arrays, "output.weight": arrays["output.weight"][:1]})
+
+
+def test_a_file_with_unknown_options_is_damaged() -> None:
+    model = model_of(WindowConfig(hidden=6, context_size=3, embedding=4))
+    options, arrays = model.to_parts()
+    model.to_parts = lambda: ({**options, "flavour": "sweet"}, arrays)  # type: ignore[method-assign]
+    with pytest.raises(CorruptFileError, match="flavour"):
+        storage.from_bytes(storage.to_bytes(model), "the bytes")
+
+
+def test_parameters_are_counted() -> None:
+    # one layer: V x 4H input, H x 4H recurrent, 2 x 4H biases, H x V output and its V biases
+    lstm = model_of(RecurrentConfig(cell="lstm", hidden=6, embedding=0))
+    assert lstm.n_params == V * 24 + 6 * 24 + 2 * 24 + 6 * V + V
+    # V x 4 embeddings, 12 x 6 and 6 of the hidden layer, 6 x V and V
+    assert model_of(CONFIGS["mlp"]).n_params == V * 4 + 12 * 6 + 6 + 6 * V + V
+
+
+def test_kernels_are_named() -> None:
+    names = [model_of(CONFIGS[c]).kernel_name for c in ("gru-scratch-1-0", "gru-library-1-0", "mlp")]
+    assert names == ["scratch", "torch-cpu", "torch-cpu"]

@@ -1,0 +1,289 @@
+"""Training: one loop for all neural models."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import lmzoo
+from lmzoo.batches import random_batches, sequential_batches
+from lmzoo.budget import Budget, Stopwatch
+from lmzoo.corpus import Corpus, Split
+from lmzoo.errors import (
+    DivergedError,
+    MissingDeviceError,
+    OptionValueError,
+    TooShortError,
+    VocabularyMismatchError,
+)
+from lmzoo.interface import Progress
+from lmzoo.registry import create_trainer
+
+torch = pytest.importorskip("torch")
+
+from lmzoo.neural.config import RecurrentConfig, WindowConfig  # noqa: E402
+from lmzoo.neural.network import Dropout, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
+from lmzoo.neural.training import NeuralTrainer, find_device, recurrent_losses, window_losses  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+MODELS = [f"{cell}-{kernel}" for kernel in ("scratch", "cudnn") for cell in ("rnn", "gru", "lstm")] + ["mlp"]
+SMALL = "hidden=12,batch_size=4,embedding=5"
+CYCLE = "abcd" * 60
+
+
+def corpus_of(train: str = CYCLE, documents: str = "file") -> Corpus:
+    texts = {"train": train, "valid": "abcdabcd", "test": "abcd"}
+    return lmzoo.corpus_from_texts(texts, tokens="char", documents=documents)
+
+
+def for_each(steps: Iterator[Progress], act: Callable[[Progress], object]) -> None:
+    for progress in steps:
+        act(progress)
+
+
+def small(name: str, extra: str = "") -> str:
+    return f"{name}:{SMALL}{extra}" + ("" if name == "mlp" else ",num_steps=6" if "num_steps" not in extra else "")
+
+
+def weights_after(spec: str, corpus: Corpus, seed: int = 0, max_steps: int = 8) -> dict[str, np.ndarray]:
+    return dict(lmzoo.train(spec, corpus, seed=seed, max_steps=max_steps).to_parts()[1])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_cycle_is_learnt(name: str) -> None:
+    corpus = corpus_of()
+    model = lmzoo.train(small(name, ",lr=0.02"), corpus, max_steps=150)
+    # 4 symbols in turn: perplexity 1 but for the first
+    assert lmzoo.evaluate(model, corpus.valid).perplexity < 1.5
+
+
+@pytest.mark.parametrize("options", ["", ",dropout=0.3,layers=2", ",optimizer=sgd,lr=1,schedule=constant"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_seed_gives_the_same_bits(name: str, options: str) -> None:
+    corpus = corpus_of()
+    first, again, other = (weights_after(small(name, options), corpus, seed) for seed in (3, 3, 4))
+    for weight, array in first.items():
+        np.testing.assert_array_equal(array, again[weight])
+    assert any((array != other[weight]).any() for weight, array in first.items())
+
+
+@pytest.mark.parametrize("sampling", ["sequential", "random"])
+def test_scoring_between_steps_changes_nothing(sampling: str) -> None:
+    corpus = corpus_of()
+    spec = small("lstm-scratch", f",dropout=0.3,sampling={sampling}")
+    trainer = create_trainer(spec, corpus.vocab)
+    for _ in trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget(steps=8)):
+        lmzoo.evaluate(trainer.model, corpus.valid)
+        lmzoo.sample(trainer.model, length=3)
+    for name, array in weights_after(spec, corpus).items():
+        np.testing.assert_array_equal(trainer.model.to_parts()[1][name], array)
+
+
+@pytest.mark.parametrize("name", ["gru-scratch", "gru-cudnn", "mlp"])
+def test_global_generators_are_left_alone(name: str) -> None:
+    np_before, torch_before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    weights_after(small(name, ",dropout=0.5,layers=2"), corpus_of())
+    np.testing.assert_array_equal(np.random.get_state()[1], np_before)  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), torch_before)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_progress_counts_steps_and_tokens(name: str) -> None:
+    corpus = corpus_of()
+    trainer = create_trainer(small(name), corpus.vocab)
+    budget = Budget(epochs=2)
+    progress = list(trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), budget))
+    assert [p.steps for p in progress] == list(range(1, len(progress) + 1))
+    tokens = [p.tokens for p in progress]
+    assert all(a < b for a, b in itertools.pairwise(tokens))
+    # an epoch of sequential partition loses less than offset + a column's tail: 6 + 4 x 6 tokens
+    assert 2 * (len(CYCLE) - 30) <= tokens[-1] <= 2 * len(CYCLE)
+    assert budget.epochs_done == 2
+    assert all(p.loss_nats is not None and math.isfinite(p.loss_nats) for p in progress)
+
+
+def test_an_epoch_of_windows_sees_every_token_once() -> None:
+    corpus = corpus_of("abc\nda\nbd", documents="line")
+    config = WindowConfig(context_size=2, hidden=4, embedding=3, batch_size=4)
+    network = WindowNetwork(config, len(corpus.vocab), corpus.vocab.bos_id)
+    seen: list[tuple[int, ...]] = []
+    true_forward = network.forward
+
+    def spied(windows_NxC: torch.Tensor, dropout: Dropout | None = None) -> torch.Tensor:
+        seen.extend(map(tuple, windows_NxC.tolist()))
+        return true_forward(windows_NxC, dropout)
+
+    network.forward = spied  # type: ignore[method-assign]
+    for turn in window_losses(config, network, corpus.train, np.random.default_rng(0), None):
+        if turn.epochs_done >= 1:
+            break
+    bos = corpus.vocab.bos_id
+    wanted = []
+    for document in corpus.train:
+        ids = [bos, bos, *document.ids_L.tolist()]
+        wanted += [(ids[i], ids[i + 1]) for i in range(len(document.ids_L))]
+    assert sorted(seen) == sorted(wanted)
+
+
+def test_a_budget_of_seconds_ends_it() -> None:
+    corpus = corpus_of()
+    now = [0.0]
+    budget = Budget(seconds=5, watch=Stopwatch(lambda: now[0]))
+    steps = create_trainer(small("rnn-scratch"), corpus.vocab).steps(
+        corpus.train, corpus.valid, np.random.default_rng(0), budget
+    )
+    n_steps = 0
+    while True:
+        with budget.watch.running():
+            if next(steps, None) is None:
+                break
+            now[0] += 1
+            n_steps += 1
+    assert n_steps == 5
+
+
+@pytest.mark.parametrize("name", ["rnn-scratch", "lstm-cudnn", "mlp"])
+def test_a_loss_that_is_not_finite_ends_it_at_its_step(name: str) -> None:
+    corpus = corpus_of()
+    trainer = create_trainer(small(name, ",lr=1e38,optimizer=sgd,clip=0,schedule=constant"), corpus.vocab)
+    done: list[Progress] = []
+    steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget(steps=50))
+    with pytest.raises(DivergedError) as caught:
+        for_each(steps, done.append)
+    assert caught.value.step == len(done) + 1
+    # the weights that were left are those of the last good step
+    assert all(np.isfinite(array).all() for array in trainer.model.to_parts()[1].values())
+
+
+@pytest.mark.parametrize("text", ["a", "ab", "abcab"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_text_shorter_than_a_batch_will_do(name: str, text: str) -> None:
+    corpus = corpus_of(text)
+    model = lmzoo.train(small(name), corpus, max_steps=3)
+    assert math.isfinite(lmzoo.evaluate(model, corpus.train).perplexity)
+
+
+def test_a_text_without_tokens_is_refused() -> None:
+    corpus = corpus_of()
+    empty = corpus.train.head(240)
+    nothing = Split(**{**vars_of(empty), "ids_N": empty.ids_N[:0], "starts_D1": np.zeros(2, np.int64)})
+    with pytest.raises(TooShortError, match="at least 1"):
+        next(iter_steps(nothing, corpus))
+
+
+def vars_of(split: Split) -> dict[str, object]:
+    return {name: getattr(split, name) for name in split.__dataclass_fields__}
+
+
+def iter_steps(train: Split, corpus: Corpus) -> Iterator[object]:
+    trainer = create_trainer(small("mlp"), corpus.vocab)
+    return trainer.steps(train, corpus.valid, np.random.default_rng(0), Budget(steps=1))
+
+
+def test_a_text_of_another_vocabulary_is_refused() -> None:
+    with pytest.raises(VocabularyMismatchError):
+        next(iter_steps(corpus_of("xyz" * 20).train, corpus_of()))
+
+
+@pytest.mark.parametrize("documents", ["file", "line"])
+@pytest.mark.parametrize("sampling", ["sequential", "random"])
+def test_a_loss_is_the_mean_over_the_real_tokens(sampling: str, documents: str) -> None:
+    """Against the network run over each column of each batch by itself, padding left out."""
+    corpus = corpus_of("abcd\nbd\nacdbab\nb\n" * 3, documents)
+    config = RecurrentConfig(cell="gru", hidden=5, batch_size=3, num_steps=4, sampling=sampling)  # type: ignore[arg-type]
+    network = RecurrentNetwork(config, len(corpus.vocab), corpus.vocab.bos_id)
+    initialize(network, torch.Generator().manual_seed(1))
+    draw = {"sequential": sequential_batches, "random": random_batches}[sampling]
+    batches = draw(corpus.train, batch_size=3, num_steps=4, rng=np.random.default_rng(2))
+    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), None)
+    states = torch.zeros(0)
+    for batch, turn in zip(batches, turns, strict=False):
+        n_rows, n_columns = batch.targets_TxB.shape
+        if batch.is_fresh:
+            states = network.zero_state(n_columns)
+        total, after = 0.0, []
+        mask_TxB = np.ones((n_rows, n_columns), bool) if batch.mask_TxB is None else batch.mask_TxB
+        with torch.no_grad():
+            for b in range(n_columns):
+                length = int(mask_TxB[:, b].sum())
+                ids = torch.from_numpy(batch.inputs_TxB[:, b : b + 1]).long()
+                hidden, state = network(ids, states[:, :, b : b + 1])
+                after.append(state)
+                logprobs = torch.log_softmax(network.logits(hidden[:length, 0]), dim=-1)
+                total -= float(logprobs[range(length), batch.targets_TxB[:length, b].tolist()].sum())
+        states = torch.cat(after, dim=2)
+        assert float(turn.loss_nats.detach()) == pytest.approx(total / batch.n_tokens, rel=1e-5)
+        assert turn.n_tokens == batch.n_tokens
+
+
+def test_with_no_learning_an_epoch_costs_the_same_in_any_order() -> None:
+    """Random sampling starts every batch from nothing: with fixed weights its loss depends on its tokens alone."""
+    corpus = corpus_of("abcd\n" * 7, "line")
+    config = RecurrentConfig(cell="lstm", hidden=5, batch_size=3, num_steps=8, sampling="random")
+    network = RecurrentNetwork(config, len(corpus.vocab), corpus.vocab.bos_id)
+    initialize(network, torch.Generator().manual_seed(1))
+    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), None)
+    # every document is the same, so every batch has the same mean
+    losses = [float(next(turns).loss_nats.detach()) for _ in range(9)]
+    assert losses == pytest.approx([losses[0]] * 9, rel=1e-6)
+
+
+def test_the_graph_ends_with_the_batch() -> None:
+    corpus = corpus_of()
+    config = RecurrentConfig(cell="lstm", hidden=5, batch_size=3, num_steps=4)
+    network = RecurrentNetwork(config, len(corpus.vocab), corpus.vocab.bos_id)
+    initialize(network, torch.Generator().manual_seed(1))
+    sizes = []
+    for turn, _ in zip(
+        recurrent_losses(config, network, corpus.train, np.random.default_rng(0), None), range(6), strict=False
+    ):
+        nodes, todo = set(), [turn.loss_nats.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node is not None and node not in nodes:
+                nodes.add(node)
+                todo.extend(following for following, _ in node.next_functions)
+        sizes.append(len(nodes))
+    assert len(set(sizes)) == 1
+
+
+def test_a_device_that_is_not_here_is_an_error_with_the_cure() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    with pytest.raises(MissingDeviceError, match=r"torch .* finds 0 CUDA devices; use device cpu"):
+        NeuralTrainer(WindowConfig(), corpus_of().vocab, "cuda")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cpu:0", "cuda:x", "cuda:-1", ""])
+def test_a_device_that_is_none_is_named(name: str) -> None:
+    with pytest.raises(OptionValueError, match="device is cpu, cuda or cuda:n"):
+        find_device(name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_cuda_learns_what_the_cpu_learns(name: str) -> None:
+    corpus = corpus_of()
+    on_cpu, on_cuda = (
+        lmzoo.train(small(name), corpus, max_steps=8, device=device).to_parts()[1] for device in ("cpu", "cuda")
+    )
+    for weight, array in on_cpu.items():
+        np.testing.assert_allclose(on_cuda[weight], array, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_cuda_scores_as_the_cpu_does(name: str) -> None:
+    corpus = corpus_of()
+    model = lmzoo.train(small(name, ",layers=2"), corpus, max_steps=8, device="cuda")
+    on_cpu = type(model).from_parts(model.vocab, *model.to_parts())
+    tokens = corpus.train.ids_N[None, :]
+    score, state = model.logprobs(tokens, model.initial_state())
+    wanted, state_on_cpu = on_cpu.logprobs(tokens, on_cpu.initial_state())
+    np.testing.assert_allclose(score, wanted, atol=1e-4)
+    np.testing.assert_allclose(model.next_logprobs(state), on_cpu.next_logprobs(state_on_cpu), atol=1e-4)

@@ -25,13 +25,15 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "BLIS_NUM_THREADS",
 )
+# how idle threads wait, see trial_environment()
+WAIT_POLICY = "OMP_WAIT_POLICY"
 _PACKAGES = ("lmzoo", "numpy", "pydantic", "torch", "pandas", "matplotlib")
 _SOURCES = Path(__file__).parent.parent
 _COMMAND_TIMEOUT_S = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 60
 # an absolute path's folders; what stands before it may be a quote, an equals sign, a comma, a colon or nothing
-_FOLDERS = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?:[^\s\\/'\",:=]+[\\/])*")
+_FOLDERS = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?=\S)(?:[^\s\\/'\",:=]+[\\/])*")
 _FOLDERS_IN_ARGUMENT = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?:[^\\/'\",:=]+[\\/])*")
 
 
@@ -43,6 +45,9 @@ def trial_environment(threads: int, device: str, *, inherited: Mapping[str, str]
     variables = dict(os.environ if inherited is None else inherited)
     variables.pop("PYTHONIOENCODING", None)
     variables |= dict.fromkeys(THREAD_VARIABLES, str(threads))
+    # by default idle threads spin; where anything else uses a CPU, those that wait then hold up the one that works: a
+    # small matrix product takes 100 times as long
+    variables.setdefault(WAIT_POLICY, "PASSIVE")
     variables |= {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1"}
     # torch's deterministic kernels on CUDA refuse to run without it
     variables["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
@@ -75,7 +80,7 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "memory_total_bytes": _memory_total_bytes(),
         "versions": _versions(),
-        "thread_variables": {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ},
+        "thread_variables": {name: os.environ[name] for name in (*THREAD_VARIABLES, WAIT_POLICY) if name in os.environ},
         "git_commit": commit,
         "git_dirty": dirty,
         **(_cuda(device) if device.startswith("cuda") else {}),

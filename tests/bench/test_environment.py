@@ -1,0 +1,74 @@
+"""The machine as a record may show it, and the environment that a trial starts in."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import platform
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import environment
+from bench.records import Environment
+
+FOLDER_NAMES = st.text(st.characters(categories=["Lu", "Ll", "Nd"], include_characters="._- "), min_size=1).filter(
+    lambda name: name.strip() == name
+)
+
+
+def test_nothing_says_whose_machine_it_is() -> None:
+    text = json.dumps(environment.describe())
+    assert Environment.model_validate_json(text).n_cpus_usable >= 1
+    assert str(Path.home()) not in text
+    assert str(Path.cwd()) not in text
+    for name in (platform.node(), getpass.getuser()):
+        assert not re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", text)
+
+
+def test_every_thread_variable_holds_the_number_and_a_cpu_trial_sees_no_gpu() -> None:
+    inherited = {"OMP_NUM_THREADS": "64", "PYTHONIOENCODING": "cp1252", "PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1"}
+    on_cpu = environment.trial_environment(3, "cpu", inherited=inherited)
+    assert {on_cpu[name] for name in environment.THREAD_VARIABLES} == {"3"}
+    assert (on_cpu["CUDA_VISIBLE_DEVICES"], on_cpu["PATH"]) == ("", "/bin")
+    assert "PYTHONIOENCODING" not in on_cpu
+    assert environment.trial_environment(3, "cuda:0", inherited=inherited)["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+@given(folders=st.lists(FOLDER_NAMES, min_size=1), name=FOLDER_NAMES)
+def test_an_argument_keeps_the_file_name_of_an_absolute_path_and_nothing_before_it(
+    folders: list[str], name: str
+) -> None:
+    path = "/".join(["", *folders, name])
+    shown = environment.command_line("run", ["--train", path, f"--out={path}"])
+    quoted = f"'{name}'" if " " in name else name
+    option = f"--out={name}"
+    assert shown == f"run --train {quoted} " + (f"'{option}'" if " " in option else option)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot read '/home/jo/a.txt': no", "cannot read 'a.txt': no"),
+        ("kenlm:/data/models/x.bin", "kenlm:x.bin"),
+        ("~/texts/a.txt", "a.txt"),
+        (r"C:\Users\jo\a.txt", "a.txt"),
+        ("results/mine and ../up", "results/mine and ../up"),
+        ("12 tokens/s, 3 / 4", "12 tokens/s, 3 / 4"),
+    ],
+)
+def test_texts_without_folders(text: str, shown: str) -> None:
+    assert environment.without_folders(text) == shown
+
+
+@given(st.text())
+def test_a_safe_name_is_ascii_and_never_hidden(text: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", environment.safe_name(text))
+
+
+def test_the_age_of_a_process_grows() -> None:
+    first = environment.process_age_s()
+    assert environment.process_age_s() >= first >= 0

@@ -12,8 +12,6 @@ from lmzoo.interface import LogProbs, Tokens
 # all strings of length 2 are V squared of them, and an adaptive model takes them one at a time
 _LARGEST_FOR_STRINGS = 100
 _LARGEST_FOR_ADAPTIVE_STRINGS = 20
-# symbols that are scored one by one after each context
-_N_SCORED_SYMBOLS = 100
 
 
 def never_above_zero(subject: Subject) -> None:
@@ -30,41 +28,26 @@ def never_nan(subject: Subject) -> None:
 
 
 def _answers(subject: Subject) -> Iterator[tuple[str, LogProbs]]:
-    for name, next_NxV in _distributions(subject):
+    for name, next_NxV in subject.distributions:
         yield f"next_logprobs after {name}", next_NxV
     for name, ids_1xL, bos in subject.contexts:
         yield f"logprobs of {name}", subject.logprobs(ids_1xL, bos=bos)
 
 
-def _distributions(subject: Subject) -> Iterator[tuple[str, LogProbs]]:
-    """`next_logprobs` in every kind of context and, where texts go side by side, after each symbol."""
-    for name, ids_1xL, bos in subject.contexts:
-        yield name, subject.next_after(ids_1xL, bos=bos)
-    if not subject.model.is_adaptive:
-        symbols_N = np.setdiff1d(_spread_symbols(subject), [subject.model.vocab.bos_id])
-        yield "a single symbol", subject.next_after(symbols_N[:, None], bos=False)
-
-
 def sums_to_one(subject: Subject) -> None:
     """The next symbol's probabilities sum to 1 in every kind of context."""
-    for name, next_NxV in _distributions(subject):
+    for name, next_NxV in subject.distributions:
         totals_N = np.exp(np.asarray(next_NxV, np.float64)).sum(axis=-1)
         require_close(totals_N, np.ones(len(next_NxV)), subject.tolerance, f"the sum of the probabilities after {name}")
 
 
 def two_ways_agree(subject: Subject) -> None:
     """`logprobs` of each symbol is its entry in `next_logprobs`."""
-    symbols_N = _spread_symbols(subject)
+    symbols_N = subject.spread_symbols_N
     for name, ids_1xL, bos in subject.contexts:
         wanted_N = subject.next_after(ids_1xL, bos=bos)[0, symbols_N]
         got_N = _last_logprobs(subject, ids_1xL, symbols_N, bos=bos)
         require_close(got_N, wanted_N, subject.token_tolerance, f"logprobs against next_logprobs after {name}")
-
-
-def _spread_symbols(subject: Subject) -> Tokens:
-    """Ids from the whole vocabulary, the reserved ones among them; every id of a small one."""
-    spread = np.linspace(0, subject.n_symbols - 1, min(subject.n_symbols, _N_SCORED_SYMBOLS)).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(min(3, subject.n_symbols)), spread]))
 
 
 def _last_logprobs(subject: Subject, ids_1xL: Tokens, symbols_N: Tokens, *, bos: bool) -> LogProbs:

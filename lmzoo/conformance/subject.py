@@ -20,6 +20,8 @@ _COARSE_TOLERANCE = 1e-3
 # contexts are never longer than this, however far a model looks back
 _LONGEST_CONTEXT = 2_000
 _LONG_CONTEXT = 40
+# of a large vocabulary so many symbols are tried one by one
+_N_SPREAD_SYMBOLS = 60
 
 
 class CheckResult(NamedTuple):
@@ -107,6 +109,21 @@ class Subject:
             Context("<unk> twice", np.array([[unk_id, unk_id]]), True),
             Context("a long text", self.tokens(1, min(reach + 3, _LONGEST_CONTEXT), seed=3), True),
         )
+
+    @cached_property
+    def spread_symbols_N(self) -> Tokens:
+        """Ids from the whole vocabulary, the reserved ones among them; every id of a small one."""
+        spread = np.linspace(0, self.n_symbols - 1, min(self.n_symbols, _N_SPREAD_SYMBOLS)).astype(np.int64)
+        return np.unique(np.concatenate([np.arange(min(3, self.n_symbols)), spread]))
+
+    @cached_property
+    def distributions(self) -> tuple[tuple[str, LogProbs], ...]:
+        """`next_logprobs`, (N, V), in every kind of context and, where texts go side by side, after many a symbol."""
+        found = [(name, np.array(self.next_after(ids_1xL, bos=bos))) for name, ids_1xL, bos in self.contexts]
+        if not self.model.is_adaptive:
+            symbols_N = np.setdiff1d(self.spread_symbols_N, [self.model.vocab.bos_id])
+            found.append(("a single symbol", np.array(self.next_after(symbols_N[:, None], bos=False))))
+        return tuple(found)
 
     def _likely_text(self, length: int) -> Tokens:
         """The likeliest symbol each time: the surest way to histories that were seen in training."""

@@ -1,0 +1,143 @@
+"""Generating, ranking and listing what comes next."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmzoo.errors import InputError
+from lmzoo.sampling import rank, sample, top_k
+from lmzoo.vocab import build_vocab
+
+from .toy import FixedModel, HistoryModel, UniformModel
+
+CHARS = build_vocab(["abc "])
+LINES = build_vocab(["abc "], has_eos=True)
+WORDS = build_vocab(["a b <s> </s> <unk>"], tokenizer="word", has_eos=True)
+
+
+class TestSample:
+    @given(st.integers(0, 10**6), st.text("abc "), st.integers(0, 30))
+    def test_the_same_seed_gives_the_same_text(self, seed, prompt, length):
+        model = HistoryModel(CHARS)
+        text = sample(model, prompt, length, seed=seed)
+        assert text == sample(model, prompt, length, seed=seed)
+        assert text.startswith(prompt)
+        assert len(text) == len(prompt) + length
+
+    def test_other_seeds_give_other_texts(self):
+        assert len({sample(UniformModel(CHARS), "", 20, seed=seed) for seed in range(20)}) == 20
+
+    def test_global_generators_are_left_alone(self):
+        before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+        sample(UniformModel(CHARS), "a", 10)
+        assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
+
+    def test_frequencies_are_the_models(self):
+        model = FixedModel(CHARS, {"a": 0.5, "b": 0.3, "c": 0.2})
+        text = sample(model, "", 5000)
+        for symbol, p in model.probabilities.items():
+            # five standard deviations
+            assert text.count(symbol) / 5000 == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / 5000))
+
+    def test_temperature_sharpens(self):
+        # at temperature 1/2 probabilities are squared: 0.64 to 0.04, 16 to 1
+        text = sample(FixedModel(CHARS, {"a": 0.8, "b": 0.2}), "", 5000, temperature=0.5)
+        assert text.count("b") / 5000 == pytest.approx(1 / 17, abs=0.02)
+
+    @pytest.mark.parametrize("temperature", [0.0, 1e-300, 1e-3])
+    def test_temperature_to_zero_takes_the_likeliest(self, temperature):
+        assert sample(FixedModel(CHARS, {"a": 0.4, "b": 0.6}), "", 50, temperature=temperature) == "b" * 50
+
+    def test_top_k_draws_among_the_k_best_only(self):
+        model = FixedModel(CHARS, {"a": 0.4, "b": 0.3, "c": 0.2, " ": 0.1})
+        assert set(sample(model, "", 500, top_k=2)) == {"a", "b"}
+        assert set(sample(model, "", 500, top_k=100)) == {"a", "b", "c", " "}
+
+    def test_unk_is_never_drawn_while_anything_else_can_be(self):
+        assert sample(FixedModel(CHARS, {"<unk>": 0.99, "a": 0.01}), "", 20) == "a" * 20
+        assert sample(FixedModel(CHARS, {"<unk>": 0.99, "a": 0.01}), "", 3, top_k=1, temperature=0) == "aaa"
+        assert sample(FixedModel(CHARS, {"<unk>": 1.0}), "", 2) == "<unk><unk>"
+
+    def test_it_stops_at_the_end_and_not_at_a_literal_marker(self):
+        assert sample(FixedModel(LINES, {"</s>": 1.0}), "ab", 10) == "ab"
+        assert sample(FixedModel(WORDS, {"\\</s>": 1.0}), "a", 3) == "a </s> </s> </s>"
+        assert sample(FixedModel(WORDS, {"\\<s>": 1.0}), "", 2) == "<s> <s>"
+
+    def test_the_prompt_warms_the_state(self):
+        model = HistoryModel(CHARS)
+        greedy = {sample(model, prompt, 1, temperature=0)[-1] for prompt in ("a", "b", "c", "ab", "ba", "abc")}
+        assert len(greedy) > 1
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"length": -1}, "length must be at least 0, got -1"),
+            ({"temperature": -0.1}, "temperature must be at least 0 and finite, got -0.1"),
+            ({"temperature": math.nan}, "got nan"),
+            ({"temperature": math.inf}, "got inf"),
+            ({"top_k": 0}, "top_k must be at least 1, got 0"),
+            ({"seed": -1}, "seed must be at least 0, got -1"),
+        ],
+    )
+    def test_bad_options_are_named(self, options, message):
+        with pytest.raises(InputError, match=message):
+            sample(UniformModel(CHARS), **options)
+
+
+class TestRank:
+    def test_the_sum_of_logs_by_hand(self):
+        model = FixedModel(LINES, {"a": 0.5, "b": 0.25, "</s>": 0.25})
+        ranked = rank(model, ["b", "aa", "a", ""])
+        # the end is predicted once in each
+        assert [(r.text, pytest.approx(math.exp(r.logprob))) for r in ranked] == [
+            ("", 1 / 4),
+            ("a", 1 / 8),
+            ("b", 1 / 16),
+            ("aa", 1 / 16),
+        ]
+
+    def test_without_an_end_none_is_scored(self):
+        model = FixedModel(CHARS, {"a": 0.5, "b": 0.5})
+        assert [r.logprob for r in rank(model, ["", "ab"])] == pytest.approx([0.0, math.log(1 / 4)])
+
+    @given(st.lists(st.text("abcz ", max_size=10)))
+    def test_best_first_and_none_lost(self, texts):
+        ranked = rank(HistoryModel(LINES), texts)
+        assert sorted(r.text for r in ranked) == sorted(texts)
+        assert all(a.logprob >= b.logprob for a, b in zip(ranked, ranked[1:], strict=False))
+
+    @given(st.lists(st.text("abc ", max_size=10), min_size=1))
+    def test_texts_do_not_see_each_other(self, texts):
+        model = HistoryModel(LINES)
+        alone = {text: rank(model, [text])[0].logprob for text in texts}
+        assert all(r.logprob == alone[r.text] for r in rank(model, texts))
+
+    def test_an_impossible_text_comes_last(self):
+        ranked = rank(FixedModel(CHARS, {"a": 1.0}), ["b", "a"])
+        assert [(r.text, r.logprob) for r in ranked] == [("a", 0.0), ("b", -math.inf)]
+
+
+class TestTopK:
+    def test_the_likeliest_first(self):
+        model = FixedModel(CHARS, {"a": 0.2, "b": 0.5, "c": 0.3})
+        assert [(t.token, pytest.approx(math.exp(t.logprob))) for t in top_k(model, "", 2)] == [("b", 0.5), ("c", 0.3)]
+
+    def test_the_start_is_never_among_them(self):
+        listed = top_k(UniformModel(CHARS), "abc", 100)
+        assert len(listed) == CHARS.n_predictable
+        assert "<s>" not in {t.token for t in listed}
+        assert sum(math.exp(t.logprob) for t in listed) == pytest.approx(1.0)
+
+    def test_it_looks_at_the_context(self):
+        model = HistoryModel(CHARS)
+        assert len({tuple(t.token for t in top_k(model, context, 3)) for context in ("", "a", "ab", "ba")}) > 1
+
+    def test_k_is_at_least_one(self):
+        with pytest.raises(InputError, match="k must be at least 1, got 0"):
+            top_k(UniformModel(CHARS), "", 0)

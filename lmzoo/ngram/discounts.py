@@ -96,6 +96,14 @@ def _in_range(amounts: tuple[float, ...]) -> Discounts:
     return Discounts(amounts=amounts)
 
 
+def for_backing_off(discounts: Discounts) -> Discounts:
+    """The same, or the fixed ones where a count would lose all: backed off, what was seen has nothing else."""
+    for c, amount in enumerate(discounts.amounts, start=1):
+        if amount >= c:
+            return _fixed(f"backed off, the discount {amount:.2f} would leave nothing of count {c}")
+    return discounts
+
+
 def warn_of_fallbacks(discounts: Sequence[Discounts]) -> None:
     """A `DiscountWarning` for each order whose discounts are the fixed ones."""
     for order, discount in enumerate(discounts, start=1):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from lmzoo.corpus import Split
 from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.counts import Counts, Level, continuation_counts
-from lmzoo.ngram.discounts import ESTIMATES, Discounts, last_ngrams, warn_of_fallbacks
+from lmzoo.ngram.discounts import ESTIMATES, Discounts, for_backing_off, last_ngrams, warn_of_fallbacks
 from lmzoo.ngram.held_out import bucket, fit_interpolation, fit_k, tune_discounts
 from lmzoo.vocab import Vocab
 
@@ -81,10 +81,13 @@ def discounting(counted: Counted) -> Smoothed:
     counts = continuation_counts(levels) if is_kneser_ney else [level.counts_G for level in levels]
     discounts = _discounts(counted, counts)
     shares = [_discounted(level, c, d) for level, c, d in zip(levels, counts, discounts, strict=True)]
-    is_interpolated = config.interpolated and config.smoothing != "katz"
-    tables = (interpolate if is_interpolated else back_off)(levels, counted.vocab, shares)
+    tables = (interpolate if _is_interpolated(config) else back_off)(levels, counted.vocab, shares)
     fallbacks = {str(order): d.reason for order, d in enumerate(discounts, start=1) if d.reason}
     return tables, {"discounts": [list(d.amounts) for d in discounts], "fallbacks": fallbacks}
+
+
+def _is_interpolated(config: NgramConfig) -> bool:
+    return config.interpolated and config.smoothing != "katz"
 
 
 def _discounts(counted: Counted, counts: Sequence[Counts]) -> list[Discounts]:
@@ -96,6 +99,8 @@ def _discounts(counted: Counted, counts: Sequence[Counts]) -> list[Discounts]:
         ):
             count_G[n] = level.counts_G[n]
     discounts = [ESTIMATES[config.smoothing](count_G) for count_G in counted_G]
+    if not _is_interpolated(config):
+        discounts = [for_backing_off(discount) for discount in discounts]
     if config.discounts == "tuned":
         return tune_discounts(counted.levels, counts, discounts, counted.valid, counted.vocab.n_predictable)
     warn_of_fallbacks(discounts)

@@ -44,6 +44,8 @@ class NgramModel:
         self.details = dict(details)
         # the one smoothing whose scores are no distribution
         self.is_normalized = self.details.get("smoothing") != "sb"
+        # an ARPA file rounds every figure to a few digits; None: what double precision gives
+        self.tolerance: float | None = 1e-4 if self.details.get("smoothing") == "arpa" else None
         self._keys = list(keys)
         self._tables = list(tables)
         # where the continuations of each history start and end in the next order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from lmzoo.conformance.subject import Subject
 from lmzoo.corpus import Corpus, corpus_from_texts
 from lmzoo.errors import TokenError
 from lmzoo.interface import Arrays, LogProbs, Tokens
+from lmzoo.ngram.arpa import read_arpa, write_arpa
+from lmzoo.ngram.config import Smoothing
+from lmzoo.ngram.model import NgramModel
 from lmzoo.registry import MODELS, ModelEntry
 from lmzoo.spec import parse_spec
 from lmzoo.vocab import Vocab
@@ -383,7 +387,11 @@ def test_the_quick_check_bites(cls: type[AddKBigram]) -> None:
 
 # --- the models of lmzoo's own
 
-COUNTING = ["unigram", "bigram", "trigram", "kn5", "ngram:smoothing=addk,order=3", "ngram:smoothing=mle,order=3"]
+COUNTING = [
+    *("unigram", "bigram", "trigram", "kn5"),
+    *(f"ngram:order=3,smoothing={smoothing}" for smoothing in typing.get_args(Smoothing)),
+    *(f"ngram:order=3,smoothing={smoothing},interpolated=false" for smoothing in ("mkn", "kn", "ad")),
+]
 NEURAL = [name for name, entry in MODELS.items() if entry.family == "neural"]
 
 
@@ -413,6 +421,15 @@ def test_every_registered_model_is_checked() -> None:
 @pytest.mark.parametrize("spec", COUNTING)
 def test_every_counting_model_is_right(spec: str, tokens: str, corpora: dict[str, Corpus]) -> None:
     assert_right(spec, corpora[tokens])
+
+
+def test_a_model_that_was_read_from_an_arpa_file_is_right(corpora: dict[str, Corpus], tmp_path: Path) -> None:
+    counted = lmzoo.train("ngram:order=3,smoothing=wb", corpora["word"])
+    assert isinstance(counted, NgramModel)
+    write_arpa(counted, tmp_path / "model.arpa")
+    model = read_arpa(tmp_path / "model.arpa")
+    assert failures(check_language_model(model)) == {}
+    assert failures(check_language_model(storage.load(storage.save(model, tmp_path / "model.lm")))) == {}
 
 
 @pytest.mark.torch

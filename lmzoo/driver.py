@@ -116,9 +116,10 @@ def next_validation_s(elapsed_s: float) -> float:
     """The first scheduled validation after `elapsed_s`: the least 0.25 s x 2^(k/4) above it."""
     if elapsed_s < _FIRST_VALIDATION_S:
         return _FIRST_VALIDATION_S
-    k = math.floor(_VALIDATIONS_PER_DOUBLING * math.log2(elapsed_s / _FIRST_VALIDATION_S)) + 1
-    due_s: float = _FIRST_VALIDATION_S * 2.0 ** (k / _VALIDATIONS_PER_DOUBLING)
-    return due_s if due_s > elapsed_s else due_s * 2.0 ** (1 / _VALIDATIONS_PER_DOUBLING)
+    # a hair more, so that rounding never gives the mark that was just reached once again
+    place = _VALIDATIONS_PER_DOUBLING * math.log2(elapsed_s / _FIRST_VALIDATION_S) + 1e-9
+    due_s: float = _FIRST_VALIDATION_S * 2.0 ** ((math.floor(place) + 1) / _VALIDATIONS_PER_DOUBLING)
+    return due_s
 
 
 def budget_for(

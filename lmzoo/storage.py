@@ -138,6 +138,8 @@ def _array(entry: dict[str, Any], payload: memoryview) -> np.ndarray[Any, np.dty
     if entry["dtype"] not in _DTYPES:
         raise ValueError(f"array of type {entry['dtype']!r}")
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    if not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"array of shape {shape}")
     count = int(np.prod(shape, dtype=np.int64))
     array = np.frombuffer(payload, dtype, count, entry["offset"]) if count else np.zeros(0, dtype)
     return array.reshape(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -110,7 +111,7 @@ class TestRank:
     def test_best_first_and_none_lost(self, texts):
         ranked = rank(HistoryModel(LINES), texts)
         assert sorted(r.text for r in ranked) == sorted(texts)
-        assert all(a.logprob >= b.logprob for a, b in zip(ranked, ranked[1:], strict=False))
+        assert all(a.logprob >= b.logprob for a, b in itertools.pairwise(ranked))
 
     @given(st.lists(st.text("abc ", max_size=10), min_size=1))
     def test_texts_do_not_see_each_other(self, texts):

@@ -132,10 +132,14 @@ def train(spec: str, text: str | None, output: str, **options: Any) -> None:
     """
     from lmzoo import driver, storage
     from lmzoo.registry import resolve_config
+    from lmzoo.spec import parse_spec
 
     limits = {name: options.pop(name) for name in ("seed", "budget", "epochs", "max_steps", "device")}
+    # faults are found out before hours of training, not after
     resolve_config(spec)
-    # found out before hours of training, not after
+    driver.budget_for(
+        parse_spec(spec), seconds=limits["budget"], epochs=limits["epochs"], max_steps=limits["max_steps"]
+    )
     if not Path(output).parent.is_dir():
         raise StorageError(f"cannot write {output}: there is no folder {Path(output).parent}")
     corpus = _corpus(text, **options)

@@ -1,0 +1,510 @@
+"""The command line: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+
+import click
+import pytest
+
+import lmzoo
+from lmzoo import storage
+from lmzoo.cli import commands, run
+from lmzoo.conformance import CheckResult
+
+TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
+
+pytestmark = pytest.mark.filterwarnings("ignore:order")  # a text as small as this one has no discounts of its own
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def text_file(folder):
+    path = folder / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def words(folder, text_file):
+    """A trigram of words, one document a line."""
+    return _trained(folder / "words.lm", text_file, "word")
+
+
+@pytest.fixture(scope="module")
+def chars(folder, text_file):
+    """A trigram of characters, one document a file."""
+    return _trained(folder / "chars.lm", text_file, "char")
+
+
+def _trained(path, text_file, tokens):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return lmzoo.save(lmzoo.train("trigram", lmzoo.load_corpus(text_file, tokens=tokens)), path)
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys):
+    """Run a command, standard input given, and give its status, output and error text."""
+
+    def call(*arguments, stdin=b""):
+        stream = io.TextIOWrapper(io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin))
+        monkeypatch.setattr(sys, "stdin", stream)
+        status = run([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+def table(text):
+    """The rows of a table with a header as dicts."""
+    header, *rows = [line.split("\t") for line in text.splitlines()]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def process(*arguments, stdin=b"", **environment):
+    """A command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "lmzoo", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, **environment},
+    )
+
+
+class TestListing:
+    def test_models(self, typed):
+        status, out, _ = typed("models")
+        assert status == 0
+        rows = {row["name"]: row for row in table(out)}
+        assert rows["trigram"]["description"] == "interpolated modified Kneser-Ney of order 3"
+        assert rows["trigram"]["not here because"] == ""
+        assert set(rows) == set(lmzoo.available_models())
+
+    def test_corpora(self, typed):
+        status, out, _ = typed("corpora")
+        assert status == 0
+        rows = {row["name"]: row for row in table(out)}
+        assert set(rows) == {"genesis", "kjv", "timemachine", "ptb", "wikitext-2"}
+        assert all(row["licence"] and row["from"] for row in rows.values())
+
+
+class TestTrain:
+    def test_a_text(self, typed, text_file, tmp_path):
+        status, out, err = typed("train", "trigram", text_file, "-o", tmp_path / "m.lm", "--tokens", "word")
+        assert (status, out) == (0, "")
+        corpus = lmzoo.load_corpus(text_file, tokens="word")
+        model = lmzoo.load(tmp_path / "m.lm")
+        assert model.vocab == corpus.vocab
+        perplexity = lmzoo.evaluate(model, corpus.valid).perplexity
+        assert f"trigram: {corpus.train.n_tokens} training tokens, 11 symbols" in err
+        assert f"validation perplexity {perplexity:.6g}" in err
+
+    def test_every_option_reaches_the_library(self, typed, text_file, tmp_path, monkeypatch):
+        from lmzoo import corpus, driver
+
+        asked = {}
+        load, train = corpus.load_corpus, driver.train
+        monkeypatch.setattr(corpus, "load_corpus", lambda *a, **k: load(*a, **asked.setdefault("load", k)))
+        monkeypatch.setattr(driver, "train", lambda *a, **k: train(*a, **asked.setdefault("train", k)))
+        options = "--tokens word --normalize lower --documents running --min-freq 2 --seed 5 --budget 3 --epochs 1.5"
+        more = ("--max-steps", 7, "--device", "cpu")
+        status, *_ = typed("train", "bigram", text_file, "-o", tmp_path / "m.lm", *options.split(), *more)
+        assert status == 0
+        reading = {"tokens": "word", "normalize": "lower", "documents": "running", "min_freq": 2}
+        assert asked["load"] == {"train": None, "valid": None, "test": None, **reading}
+        assert asked["train"] == {"seed": 5, "budget": 3.0, "epochs": 1.5, "max_steps": 7, "device": "cpu"}
+
+    def test_a_corpus_by_name(self, typed, tmp_path):
+        status, _, err = typed("train", "unigram", "--corpus", "genesis", "-o", tmp_path / "m.lm")
+        assert status == 0
+        assert "29 symbols" in err
+
+    def test_files_of_ones_own(self, typed, tmp_path):
+        for part in ("a", "b", "c"):
+            (tmp_path / part).write_text(f"{part} x x\n" * 3)
+        own = ("--train", tmp_path / "a", "--valid", tmp_path / "b", "--test", tmp_path / "c")
+        status, *_ = typed("train", "unigram", *own, "--tokens", "word", "-o", tmp_path / "m.lm")
+        assert status == 0
+        assert set(lmzoo.load(tmp_path / "m.lm").vocab.tokens[3:]) == {"a", "x"}
+
+    def test_a_file_named_like_a_corpus_is_a_file(self, typed, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "kjv").write_text("xyzzy " * 20)
+        status, *_ = typed("train", "unigram", "kjv", "-o", "m.lm")
+        assert status == 0
+        assert set("".join(lmzoo.load("m.lm").vocab.tokens[2:])) == set("xyz ")
+
+    def test_test_lines_in_the_training_text_are_announced(self, typed, tmp_path):
+        path = tmp_path / "a"
+        path.write_text("one two\nthree\n" * 5)
+        status, _, err = typed("train", "unigram", "--train", path, "--test", path, "-o", tmp_path / "m.lm")
+        assert status == 0
+        assert "warning: 100.0% of the test lines stand in the training text" in err
+
+    def test_literal_markers_are_announced(self, typed, tmp_path):
+        path = tmp_path / "a"
+        path.write_text("<s> struck </s>\nsome <unk> tag\n" * 10)
+        _, _, err = typed("train", "unigram", path, "--tokens", "word", "-o", tmp_path / "m.lm")
+        assert "note: 30 literal <s>, </s> or <unk> in the text are kept as words" in err
+
+    def test_what_the_library_warns_of_is_one_line(self, typed, text_file, tmp_path):
+        done = process("train", "kn5", text_file, "--tokens", "word", "-o", tmp_path / "m.lm")
+        lines = done.stderr.decode().splitlines()
+        assert done.returncode == 0
+        assert any(line.startswith("warning: order ") for line in lines)
+        assert all(line.startswith(("warning: ", "kn5: ")) for line in lines)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["trigrm", "TEXT"], "no model 'trigrm'. Did you mean 'trigram'?"),
+            (["ngram:ordr=2", "TEXT"], "ngram has no option 'ordr'. Did you mean 'order'?"),
+            (["trigram", "no-such-file"], "no file 'no-such-file'; for a corpus by name write --corpus no-such-file"),
+            (["trigram", "--corpus", "genesi"], "no corpus and no file 'genesi'. Did you mean 'genesis'?"),
+            (["trigram"], "give one of: a TEXT file, --corpus NAME, or --train and --test files"),
+            (["trigram", "TEXT", "--corpus", "kjv"], "give one of"),
+            (["trigram", "--train", "TEXT"], "--train and --test go together"),
+            (["trigram", "TEXT", "--tokens", "wrd"], "no tokenizer 'wrd'. Did you mean 'word'?"),
+            (["trigram", "TEXT", "--documents", "lines"], "no context policy 'lines'. Did you mean 'line'?"),
+            (["trigram", "TEXT", "--min-freq", "0"], "min_freq must be at least 1, got 0"),
+            (["trigram", "TEXT", "--min-freq", "x"], "'x' is not a valid integer"),
+            (["trigram", "TEXT", "--seed", "-1"], "-1 is not in the range x>=0"),
+            (["trigram", "TEXT", "--budget", "nan"], "seconds of a budget must be above 0, got nan"),
+            (["trigram", "TEXT", "--budgt", "1"], "No such option"),
+            (["trigram", "TEXT", "-o", "no/such/m.lm"], "cannot write no/such/m.lm: there is no folder no/such"),
+        ],
+    )
+    def test_bad_arguments_are_one_line_and_status_2(self, typed, text_file, tmp_path, arguments, message):
+        filled = [str(text_file) if a == "TEXT" else a for a in arguments]
+        status, out, err = typed("train", *(["-o", tmp_path / "m.lm"] if "-o" not in filled else []), *filled)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert message in err
+        assert err.count("\n") == 1
+        assert not (tmp_path / "m.lm").exists()
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "has 0 tokens, at least 1 is needed"),
+            (b"ab", "has 0 tokens, at least 1 is needed"),
+            (b"abcdef\xffgh", "is not UTF-8: byte 0xff at offset 6"),
+            ("abc".encode("utf-16"), "is UTF-16"),
+        ],
+    )
+    def test_bad_texts(self, typed, tmp_path, content, message):
+        (tmp_path / "bad.txt").write_bytes(content)
+        status, _, err = typed("train", "trigram", tmp_path / "bad.txt", "-o", tmp_path / "m.lm")
+        assert status == 2
+        assert message in err
+
+
+class TestScore:
+    def test_per_document_the_figures_are_those_of_the_library(self, typed, words, tmp_path):
+        lines = ["the cat sat", "a zebra sat on the mat"]
+        (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
+        status, out, err = typed("score", words, tmp_path / "new.txt")
+        assert status == 0
+        model = lmzoo.load(words)
+        logprobs = {r.text: r.logprob for r in lmzoo.rank(model, lines)}
+        rows = table(out)
+        assert [float(row["logprob"]) for row in rows] == pytest.approx([logprobs[line] for line in lines])
+        assert [(row["document"], row["tokens"], row["oov"]) for row in rows] == [("1", "4", "0"), ("2", "7", "1")]
+        assert float(rows[0]["perplexity"]) == pytest.approx(math.exp(-logprobs[lines[0]] / 4))
+        assert float(rows[1]["perplexity_no_oov"]) < float(rows[1]["perplexity"])
+        total = math.exp(-sum(logprobs.values()) / 11)
+        assert f"documents 2, tokens 11, OOV 1, perplexity {total:.6g}, without OOV " in err
+
+    def test_standard_input_is_the_default(self, typed, words):
+        status, out, err = typed("score", words, stdin="the cat\n\na dog\n")
+        assert status == 0
+        assert len(table(out)) == 2
+        assert "note: 1 blank lines of standard input are skipped" in err
+        assert typed("score", words, "-", stdin="the cat\n\na dog\n")[1] == out
+
+    def test_per_token_the_rows_add_up(self, typed, words):
+        _, documents, _ = typed("score", words, stdin="the zebra sat\n")
+        status, out, _ = typed("score", words, "--per-token", stdin="the zebra sat\n")
+        assert status == 0
+        rows = table(out)
+        assert [(r["position"], r["token"], r["oov"]) for r in rows] == [
+            ("1", "the", "0"),
+            ("2", "<unk>", "1"),
+            ("3", "sat", "0"),
+            ("4", "</s>", "0"),
+        ]
+        assert sum(float(r["logprob"]) for r in rows) == pytest.approx(float(table(documents)[0]["logprob"]))
+
+    def test_json_lines(self, typed, words):
+        status, out, _ = typed("score", words, "--json-lines", stdin="the cat\nzebra\n")
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert status == 0
+        assert [row["tokens"] for row in rows] == [3, 2]
+        tsv = table(typed("score", words, stdin="the cat\nzebra\n")[1])
+        assert [row["perplexity"] for row in rows] == pytest.approx([float(row["perplexity"]) for row in tsv])
+        assert list(rows[0]) == list(tsv[0])
+
+    def test_characters_are_scored_a_file_each(self, typed, chars, tmp_path):
+        for name in ("a", "b"):
+            (tmp_path / name).write_text("the cat\tsat\n")
+        status, out, _ = typed("score", chars, tmp_path / "a", tmp_path / "b")
+        assert status == 0
+        assert [(row["file"], row["document"], row["tokens"]) for row in table(out)] == [
+            (str(tmp_path / "a"), "1", "12"),
+            (str(tmp_path / "b"), "1", "12"),
+        ]
+
+    def test_white_space_in_a_token_is_escaped(self, typed, chars):
+        _, out, _ = typed("score", chars, "--per-token", stdin="a\n")
+        assert [row["token"] for row in table(out)] == ["a", "\\n"]
+
+    def test_another_policy(self, typed, words):
+        _, out, _ = typed("score", words, "--documents", "running", stdin="the cat\na dog\n")
+        assert [row["tokens"] for row in table(out)] == ["6"]
+
+    def test_impossible_tokens_are_infinite_with_a_reason(self, typed, text_file, tmp_path):
+        corpus = lmzoo.load_corpus(text_file, tokens="word")
+        path = lmzoo.save(lmzoo.train("ngram:order=2,smoothing=mle", corpus), tmp_path / "mle.lm")
+        _, out, err = typed("score", path, stdin="the zebra\n")
+        row = table(out)[0]
+        assert (row["logprob"], row["perplexity"]) == ("-inf", "inf")
+        assert row["reason"].endswith("zero-probability tokens")
+        assert "perplexity inf" in err
+        assert "zero-probability tokens)" in err
+        _, out, _ = typed("score", path, "--json-lines", stdin="the zebra\n")
+        row = json.loads(out)
+        assert row["perplexity"] is None
+        assert row["reason"].endswith("zero-probability tokens")
+        _, out, _ = typed("score", path, "--json-lines", "--per-token", stdin="the zebra\n")
+        unseen = json.loads(out.splitlines()[1])
+        assert (unseen["logprob"], unseen["reason"]) == (None, "zero probability")
+
+    def test_nothing_but_unknown_words_has_no_perplexity_without_them(self, typed, chars):
+        _, out, err = typed("score", chars, stdin="ZZZ")
+        row = table(out)[0]
+        assert row["perplexity_no_oov"] == ""
+        assert row["reason"] == "every token is out of vocabulary"
+        assert "without OOV n/a" in err
+
+    def test_scores_that_are_no_distribution_have_no_perplexity(self, typed, words, monkeypatch):
+        model = storage.load(words)
+        model.is_normalized = False
+        monkeypatch.setattr(storage, "load", lambda path: model)
+        status, out, err = typed("score", words, stdin="the cat\n")
+        assert status == 0
+        assert (table(out)[0]["perplexity"], table(out)[0]["reason"]) == ("", "scores do not sum to 1: no perplexity")
+        assert "perplexity n/a" in err
+
+    @pytest.mark.parametrize(
+        ("stdin", "message"),
+        [
+            (b"", "standard input has 0 tokens"),
+            (b"\n \n", "standard input has 0 tokens"),
+            (b"ab\xff", "standard input is not UTF-8: byte 0xff at offset 2"),
+        ],
+    )
+    def test_bad_input(self, typed, words, stdin, message):
+        status, out, err = typed("score", words, stdin=stdin)
+        assert (status, out) == (2, "")
+        assert message in err
+
+    def test_a_bad_model_file(self, typed, text_file, tmp_path, words):
+        status, _, err = typed("score", text_file)
+        assert status == 2
+        assert "is not a model file of lmzoo" in err
+        (tmp_path / "cut.lm").write_bytes(words.read_bytes()[:-10])
+        status, _, err = typed("score", tmp_path / "cut.lm")
+        assert status == 2
+        assert "is damaged or cut short" in err
+
+
+class TestOthers:
+    def test_rank(self, typed, words):
+        candidates = "mat the on sat cat the\n\nthe cat sat on the mat\n"
+        status, out, _ = typed("rank", words, stdin=candidates)
+        assert status == 0
+        assert [row["text"] for row in table(out)] == ["the cat sat on the mat", "mat the on sat cat the"]
+        ranked = lmzoo.rank(lmzoo.load(words), candidates.split("\n\n"))
+        assert float(table(out)[0]["logprob"]) == pytest.approx(ranked[0].logprob)
+        _, out, _ = typed("rank", words, "--json-lines", stdin=candidates)
+        assert json.loads(out.splitlines()[0])["text"] == "the cat sat on the mat"
+
+    def test_rank_reads_a_file(self, typed, words, text_file):
+        status, out, _ = typed("rank", words, text_file)
+        assert status == 0
+        assert len(table(out)) == 60
+
+    def test_next(self, typed, words):
+        status, out, _ = typed("next", words, "sat on", "--k", 2)
+        assert status == 0
+        rows = table(out)
+        assert len(rows) == 2
+        assert rows[0]["token"] == "the"
+        expected = lmzoo.top_k(lmzoo.load(words), "sat on", 2)
+        assert [float(r["logprob"]) for r in rows] == pytest.approx([t.logprob for t in expected])
+
+    def test_generate(self, typed, chars):
+        options = ("--prompt", "the ", "--length", 30, "--seed", 3, "--temperature", 0.7, "--top-k", 4)
+        status, out, _ = typed("generate", chars, *options)
+        assert status == 0
+        assert out == lmzoo.sample(lmzoo.load(chars), "the ", 30, seed=3, temperature=0.7, top_k=4) + "\n"
+
+    @pytest.mark.parametrize(
+        "bad", [("--temperature", "-1"), ("--temperature", "inf"), ("--length", "-1"), ("--top-k", "0")]
+    )
+    def test_generate_refuses_what_cannot_be(self, typed, chars, bad):
+        status, out, err = typed("generate", chars, *bad)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+
+
+class TestCheck:
+    RESULTS = (
+        CheckResult("api.shapes", "passed", ""),
+        CheckResult("training.same_seed", "skipped", "no spec"),
+    )
+
+    @pytest.fixture
+    def checked(self, monkeypatch):
+        """What the checks answer, and what they were asked about."""
+        asked = []
+        answer = list(self.RESULTS)
+
+        def check_language_model(model, spec=None):
+            asked.append((model, spec))
+            return answer
+
+        monkeypatch.setattr(lmzoo, "check_language_model", check_language_model)
+        return asked, answer
+
+    def test_a_file_that_passes(self, typed, words, checked):
+        status, out, err = typed("check", words)
+        assert status == 0
+        assert [(r["status"], r["check"]) for r in table(out)] == [
+            ("passed", "api.shapes"),
+            ("skipped", "training.same_seed"),
+        ]
+        assert err == "1 passed, 1 skipped\n"
+        assert checked[0][0][1] is None
+
+    def test_one_that_fails(self, typed, words, checked):
+        checked[1].append(CheckResult("probability.sums_to_one", "failed", "0.9"))
+        status, out, err = typed("check", words)
+        assert status == 1
+        assert table(out)[-1]["message"] == "0.9"
+        assert err == "1 failed, 1 passed, 1 skipped\n"
+
+    def test_a_spec_is_trained_and_checked_with_its_training(self, typed, checked):
+        status, *_ = typed("check", "bigram")
+        assert status == 0
+        model, spec = checked[0][0]
+        assert spec == "bigram"
+        assert model.context_size == 1
+
+    def test_neither_file_nor_model(self, typed):
+        status, _, err = typed("check", "trigrm")
+        assert status == 2
+        assert "no model file and no model 'trigrm'. Did you mean 'trigram'?" in err
+
+    def test_the_real_checks_of_a_real_model(self, typed, words):
+        status, out, err = typed("check", words)
+        results = table(out)
+        assert {r["check"] for r in results} >= {"probability.sums_to_one", "state.chunks"}
+        assert next(r for r in results if r["check"] == "probability.sums_to_one")["status"] == "passed"
+        assert status == (1 if "failed" in err else 0)
+
+
+class TestEnding:
+    def test_ctrl_c_is_130(self, typed, words, monkeypatch):
+        def interrupted(*args, **kwargs):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(commands, "score_files", interrupted)
+        status, out, _ = typed("score", words, stdin="a\n")
+        assert (status, out) == (130, "")
+
+    def test_a_closed_pipe_ends_quietly(self, words, folder):
+        long = folder / "long.txt"
+        long.write_text(TEXT * 100)
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "lmzoo", "score", "--per-token", str(words), str(long)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert writer.stdout.readline().startswith(b"file\tdocument")
+        writer.stdout.close()
+        err = writer.stderr.read()
+        writer.stderr.close()
+        assert writer.wait() == 0
+        assert err == b""
+
+    def test_a_full_disk_is_one_line(self, words):
+        with open("/dev/full", "wb") as full:  # noqa: PTH123
+            done = subprocess.run(
+                [sys.executable, "-m", "lmzoo", "score", str(words)],
+                input=b"the cat\n",
+                stdout=full,
+                stderr=subprocess.PIPE,
+            )
+        assert done.returncode == 2
+        assert b"error: standard output: No space left on device\n" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+    def test_streams_are_utf8_whatever_the_locale(self, folder):
+        path = folder / "红楼 é.txt"
+        path.write_text("红楼梦 中国 " * 30, encoding="utf-8")
+        hostile = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": "cp1252"}
+        model = folder / "chinese.lm"
+        assert process("train", "bigram", path, "-o", model, **hostile).returncode == 0
+        done = process("next", model, "--k", 9, **hostile)
+        assert done.returncode == 0
+        assert "红" in done.stdout.decode("utf-8")
+        done = process("score", model, "--per-token", stdin="红x".encode(), **hostile)
+        assert done.returncode == 0
+        assert "\t红\t" in done.stdout.decode("utf-8")
+
+    def test_what_no_encoding_can_write_is_escaped(self, words):
+        done = process("rank", words, "--no-such\udcff")
+        assert done.returncode == 2
+        assert b"\\udcff" in done.stderr
+
+
+class TestHelp:
+    def test_without_arguments_it_is_the_help(self, typed):
+        assert typed()[:2] == typed("--help")[:2]
+
+    @pytest.mark.parametrize("command", [None, *sorted(commands.cli.commands)])
+    def test_every_command_shows_an_example(self, typed, command):
+        status, out, err = typed(*([command] if command else []), "--help")
+        assert (status, err) == (0, "")
+        assert "Example" in out
+        assert "python -m lmzoo" in out
+
+    @pytest.mark.parametrize("name", sorted(commands.cli.commands))
+    def test_every_option_is_documented(self, name):
+        options = [p for p in commands.cli.commands[name].params if isinstance(p, click.Option)]
+        assert all(option.help for option in options)
+
+    def test_the_policy_for_markers_is_part_of_it(self, typed):
+        out = " ".join(typed("train", "--help")[1].split())
+        assert "A literal <s>, </s> or <unk> in the text is never the internal symbol" in out
+
+    def test_it_loads_no_numpy(self):
+        code = "import sys; from lmzoo.cli import run; run(['train', '--help']); print(sorted(sys.modules), file=sys.stderr)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        loaded = ast.literal_eval(done.stderr)
+        assert "click" in loaded
+        assert not {"numpy", "torch", "pooch", "rich"} & set(loaded)

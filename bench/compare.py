@@ -31,6 +31,8 @@ from lmzoo.errors import InputError, LmzooError
 
 Judgement = Literal["better", "worse", "within noise", "not judged", "same"]
 
+# where no terminal says how wide it is, no cell is cut
+_WIDTH_WITHOUT_TERMINAL = 160
 ABOVE_BASELINE = "above_baseline"
 _FROM_VERDICT: Mapping[Verdict, Judgement] = {"a": "worse", "b": "better", "~": "within noise"}
 
@@ -209,13 +211,8 @@ def _table(changes: Sequence[Change]) -> Table:
     table = Table("model", "device", "figure", "before", "after", "judgement")
     for change in changes:
         cells = (change.model, change.device, change.metric, change.show(change.before), change.show(change.after))
-        table.add_row(*map(_plain, cells), change.judgement)
+        table.add_row(*cells, change.judgement)
     return table
-
-
-def _plain(text: str) -> str:
-    """Square brackets would be read as markup."""
-    return text.replace("[", "\\[")
 
 
 @click.command()
@@ -229,7 +226,8 @@ def main(before: Path, after: Path) -> None:
     except LmzooError as error:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
         sys.exit(2)
-    Console().print(_table(changes))
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    Console(markup=False, emoji=False, highlight=False, width=width).print(_table(changes))
     for refusal in refusals:
         click.echo(f"not compared: {refusal}")
 

@@ -36,7 +36,7 @@ from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Checkpoint, Training, budget_for
 from lmzoo.errors import DivergedError, LmzooError, StorageError
-from lmzoo.evaluation import block_bounds, tally_of, token_nats, top1_accuracy
+from lmzoo.evaluation import block_bounds, evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
 from lmzoo.registry import create_trainer, find_entry
 from lmzoo.spec import parse_spec
@@ -184,7 +184,8 @@ class Trial:
     def _figures(self, model: LanguageModel[Any], corpus: Corpus) -> Measured:
         assert self._training is not None
         self._tell(Moment(phase="scoring"))
-        valid = self._timed("validate_s", lambda: tally_of(model, corpus.valid, token_nats(model, corpus.valid)))
+        kept = kept_checkpoint(self._training, model)
+        valid = self._timed("validate_s", lambda: whole_validation(model, corpus, kept))
         # once to warm up, so that the rate decides how long a text the repeats score
         nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
         accuracy = self._timed("test_s", lambda: top1_accuracy(model, corpus.test))
@@ -209,7 +210,7 @@ class Trial:
             next_token_us=repeats([sum(values) / len(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
             kernel=str(getattr(model, "kernel_name", "numpy")),
-            kept=kept_weights(self._training),
+            kept="last" if kept.is_last else f"best validation at {kept.train_s:.2f} s",
         )
 
     def _read_memory(self) -> Memory:
@@ -273,13 +274,20 @@ def _says_out_of_memory(error: BaseException, text: str) -> bool:
     return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY_WORDS)
 
 
-def kept_weights(training: Training) -> str:
-    """Whose weights are scored: under a budget of seconds the best scheduled validation's, otherwise the last ones."""
-    if training.budget.seconds is None or not training.checkpoints:
-        return "last"
+def kept_checkpoint(training: Training, model: LanguageModel[Any]) -> Checkpoint:
+    """The validation of the weights that are scored: under a budget of seconds the best, otherwise the last."""
+    last = training.checkpoints[-1]
+    if training.budget.seconds is None or model is training.trainer.model:
+        return last
     # of equal ones the driver keeps the later
-    best = min(reversed(training.checkpoints), key=lambda checkpoint: checkpoint.perplexity)
-    return "last" if best.is_last else f"best validation at {best.train_s:.2f} s"
+    return min(reversed(training.checkpoints), key=lambda checkpoint: checkpoint.perplexity)
+
+
+def whole_validation(model: LanguageModel[Any], corpus: Corpus, kept: Checkpoint) -> Tally:
+    """The Tally of the whole validation part; where the schedule scored all of it, that is what it gave."""
+    if kept.valid.n_tokens == corpus.valid.n_tokens:
+        return kept.valid
+    return evaluate(model, corpus.valid)
 
 
 def tally_record(tally: Tally) -> TallyRecord:

@@ -138,7 +138,7 @@ def _targets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: results/<run-id>]")
 @click.option("--resume", is_flag=True, help="Go on in an existing folder: what is finished is not run again.")
 @click.option("--force", is_flag=True, help="Move an existing folder aside.")
-@click.option("--quick", is_flag=True, help="1 second of training for each neural model; everything else the same.")
+@click.option("--quick", is_flag=True, help="0.5 s of training for each neural model; everything else the same.")
 @click.option("--time-limit", type=_POSITIVE, help="Seconds after which a trial is ended.  [default: 600 + 3 budgets]")
 @click.option("--memory-limit", type=_POSITIVE, help="MiB of resident memory above which a trial is ended.")
 @click.option("--no-text", is_flag=True, help="No passage of the corpus in the report.")

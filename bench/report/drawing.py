@@ -91,8 +91,17 @@ def new_figure(width_in: float, height_in: float, n_columns: int = 1) -> tuple[F
     return figure, [figure.add_subplot(1, n_columns, n + 1) for n in range(n_columns)]
 
 
+def fix_layout(figure: Figure) -> None:
+    """Lay the figure out once and for all; what is written into it from here on finds its final place."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
+
+
 def save(figure: Figure, folder: Path, stem: str) -> None:
     """PNG and SVG, without dates or versions in them, so that equal records give equal files."""
+    fix_layout(figure)
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None})
     figure.savefig(folder / f"{stem}.png", dpi=_DPI, metadata={"Software": None})
@@ -182,11 +191,9 @@ def place_labels(
 ) -> None:
     """Write a label beside each point where it covers no other label or point; leave out what finds no room.
 
-    Call it when limits and scales are final.
+    Call it when limits, scales and layout are final.  An empty label is for a point that only takes room.
     """
     figure = axes.figure
-    assert isinstance(figure, Figure)
-    figure.draw_without_rendering()
     pixels = [tuple(map(float, xy)) for xy in axes.transData.transform(points)]
     inside = axes.get_window_extent()
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels]

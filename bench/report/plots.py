@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -17,6 +18,7 @@ from bench.report.drawing import (
     Style,
     byte_ticks,
     drawable,
+    fix_layout,
     new_figure,
     place_labels,
     plain_ticks,
@@ -111,14 +113,14 @@ def draw_validation(rows: Sequence[Row], folder: Path, stem: str) -> str:
     axes.set_ylim(min(values) / 1.06, max(values) * 1.06)
     for name, level in levels.items():
         axes.axhline(level, color=COUNTING_COLOUR, lw=1, ls=(0, (6, 3)), zorder=1, label=name)
-    ends = [(f"{name} (level)", level, COUNTING_COLOUR) for name, level in levels.items()]
+    ends = [(f"{name} (level)", level, Style(COUNTING_COLOUR, "", "-")) for name, level in levels.items()]
     looks = _looks(rows)
     for row, seeds in curves:
         name = label_of(row, rows)
         for curve in seeds:
             _line(axes, curve, looks[name], alpha=1 if len(seeds) == 1 else 0.75)
         if looks[name] is not _PALE:
-            ends.append((name, _middle([curve[-1][1] for curve in seeds]), looks[name].colour))
+            ends.append((name, _middle([curve[-1][1] for curve in seeds]), looks[name]))
     _label_ends(axes, ends, figure_height_in=figure.get_figheight())
     plain_ticks(axes.xaxis, *axes.get_xlim())
     plain_ticks(axes.yaxis, *axes.get_ylim())
@@ -196,11 +198,16 @@ def _trade_offs(rows: Sequence[Row], folder: Path, stem: str, costs: Sequence[Co
     values = [row.test_perplexity or 1.0 for row in order]
     looks = _looks(rows)
     figure, panels = new_figure(_WIDTH_IN, 4.4 if len(order) <= 20 else 6.5, len(costs))
+    all_dots = []
     for axes, cost in zip(panels, costs, strict=True):
         found = [_finite(number(summary[cost.key])) for summary in summaries]
         dots = [Dot(n, looks[n], c, v) for n, c, v in zip(names, found, values, strict=True) if c is not None]
         _scatter(axes, dots, cost)
+        all_dots.append(dots)
     panels[0].set_ylabel("test perplexity (logarithmic)")
+    fix_layout(figure)
+    for axes, dots in zip(panels, all_dots, strict=True):
+        _label_dots(axes, dots)
     save(figure, folder, stem)
     shown = [
         f"{name} {wording.perplexity(value)} at {' and '.join(c.show(number(summary[c.key])) for c in costs)}"
@@ -230,6 +237,9 @@ def _scatter(axes: Axes, dots: Sequence[Dot], cost: Cost) -> None:
     plain_ticks(axes.yaxis, *axes.get_ylim())
     axes.grid(color="#E6EAEE", lw=0.6)
     axes.set_axisbelow(True)
+
+
+def _label_dots(axes: Axes, dots: Sequence[Dot]) -> None:
     points = [(dot.cost, dot.perplexity) for dot in dots]
     labels = ["" if dot.look is _PALE else drawable(dot.name) for dot in dots]
     place_labels(axes, points, labels, [dot.look.colour for dot in dots])
@@ -248,10 +258,12 @@ def _looks(rows: Sequence[Row]) -> dict[str, Style]:
 
     Of very many rows only the best have one of their own.
     """
-    named = [*ranked(rows), *[row for row in rows if not row.is_ranked]][:_MAX_NAMED]
-    neural = [label_of(row, rows) for row in rows if row.family == "neural" and row in named]
-    others = [label_of(row, rows) for row in rows if row.family != "neural" and row in named]
-    pale = {label_of(row, rows): _PALE for row in rows if row not in named}
+    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    named = {label_of(row, rows) for row in order[:_MAX_NAMED]}
+    families = {label_of(row, rows): row.family for row in rows}
+    neural = [name for name, family in families.items() if family == "neural" and name in named]
+    others = [name for name, family in families.items() if family != "neural" and name in named]
+    pale = {name: _PALE for name in families if name not in named}
     return pale | styles(neural) | styles(others, colour=COUNTING_COLOUR)
 
 
@@ -309,24 +321,16 @@ def _line(axes: Axes, curve: Sequence[tuple[float, float]], style: Style, alpha:
     )
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]], *, figure_height_in: float) -> None:
+def _label_ends(axes: Axes, ends: Sequence[tuple[str, float, Style]], *, figure_height_in: float) -> None:
     """Names at the right, at the height where each line ends, moved apart where they would touch."""
     low, high = (math.log(limit) for limit in axes.get_ylim())
     heights = [(math.log(value) - low) / (high - low) for _, value, _ in ends]
+    beside: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
     gap = 0.16 / (figure_height_in - 0.7)
-    for (name, _, colour), height, moved in zip(ends, heights, spread(heights, gap, 0, 1), strict=True):
-        axes.annotate(
-            drawable(name),
-            (1, height),
-            xycoords="axes fraction",
-            xytext=(1.045, moved),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=8,
-            color=colour,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)},
-            annotation_clip=False,
-        )
+    for (name, _, look), height, moved in zip(ends, heights, spread(heights, gap, 0, 1), strict=True):
+        xy = ([1, 1.03], [height, moved])
+        axes.plot(*xy, ls="-", marker=look.marker or "None", markevery=[1], ms=4.5, color=look.colour, lw=0.7, **beside)
+        axes.text(1.045, moved, drawable(name), va="center", fontsize=8, **beside)
 
 
 def _finite_curves(rows: Sequence[Row]) -> list[tuple[Row, list[list[tuple[float, float]]]]]:

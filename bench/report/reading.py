@@ -87,9 +87,11 @@ def _read_info(folder: Path) -> RunInfo:
 def _read_record(path: Path) -> TrialRecord | None:
     """The record of a file, or None when it cannot be used (cut short, altered, from a newer schema)."""
     try:
-        return TrialRecord.model_validate_json(path.read_bytes())
+        record = TrialRecord.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
+    # a newer schema may use the same fields for something else
+    return record if record.schema_version <= SCHEMA_VERSION else None
 
 
 def _schema_version(data: Any) -> int:

@@ -1,0 +1,310 @@
+"""Markdown, HTML and plots: the answer, escaping, odd names, one model to fifty, rebuilding byte for byte."""
+
+from __future__ import annotations
+
+import html.parser
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.records import Environment, TrialRecord
+from bench.report import plots
+from bench.report.__main__ import main
+from bench.report.build import build_report
+from bench.report.drawing import drawable, spread
+from bench.report.markdown import escaped
+from bench.report.reading import read_run
+from bench.report.rows import groups_of, rows_of
+from tests.bench.synthetic import curve, facts, failed, info, ok, trial, usual, write
+
+STEMS = ("perplexity", "validation", "memory", "size", "speed")
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a usual run, a failure and an infinite model among its rows."""
+    folder = tmp_path_factory.mktemp("run")
+    records = usual()
+    warned = records[3].model_copy(update={"warnings": ("order 5: discounts undefined, fixed ones used",)})
+    records[3] = warned
+    records.append(ok(trial("ngram:smoothing=mle", family="counting"), 3.0, infinite_blocks=40))
+    records.append(failed(trial("<script>alert(1)</script>"), "out_of_memory", "over | <b>100 MiB</b>"))
+    write(
+        folder,
+        records,
+        target_perplexities=(5.0, 1.0),
+        unavailable={"kenlm:<path>": "kenlm is not installed"},
+        corpora=(facts(test_overlap=0.31),),
+    )
+    assert build_report(folder) == []
+    return folder
+
+
+class Page(html.parser.HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page_of(folder: Path) -> Page:
+    return Page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def markdown_of(folder: Path) -> str:
+    return (folder / "report.md").read_text(encoding="utf-8")
+
+
+# --- what it says
+
+
+def test_the_answer_comes_first(reported: Path) -> None:
+    lead = markdown_of(reported).split("## Ranking")[0]
+    assert "lstm-cudnn has the lowest test perplexity, 4.286 (95 % interval" in lead
+    assert "passed unigram after 0.500 s, bigram after 2.83 s and trigram after 13.5 s of training" in lead
+    assert "never passed perplexity 5.0, kn5," in lead
+
+
+def test_markdown_and_html_say_the_same(reported: Path) -> None:
+    text, page = markdown_of(reported), page_of(reported).text
+    text = text.replace("\\", "")
+    for figure in ("4.286", "not reached", "kenlm is not installed", "31.0 %", "discounts undefined", "numpy 2.1.0"):
+        assert figure in text
+        assert figure in page
+
+
+def test_a_target_of_perplexity_one_is_not_reached_anywhere(reported: Path) -> None:
+    table = markdown_of(reported).split("## Speed to perplexity")[1].split("##")[0]
+    (line,) = [line for line in table.splitlines() if line.startswith("| lstm-cudnn")]
+    assert line.rstrip(" |").endswith("not reached")
+
+
+def test_ties_are_printed_as_ties(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("bigram"), 4.401), ok(trial("unigram"), 9.0)])
+    build_report(tmp_path)
+    lead = markdown_of(tmp_path).split("## Ranking")[0]
+    assert "not significantly different from that of" in lead
+    assert "but significantly lower than all others'" in lead
+    ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
+    (line,) = [line for line in ranking.splitlines() if line.startswith("| 2 |")]
+    assert "| \\~ |" in line
+
+
+def test_adaptive_models_are_starred(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("cache"), 4.4, changes={"is_adaptive": True}), ok(trial("kn5"), 5.0)])
+    build_report(tmp_path)
+    assert "| 1 | cache\\* |" in markdown_of(tmp_path)
+
+
+def test_nothing_finished(tmp_path: Path) -> None:
+    write(tmp_path, [failed(trial("mlp"), "killed", "signal 9")])
+    assert build_report(tmp_path) == []
+    assert "No model finished with a perplexity." in markdown_of(tmp_path)
+    assert "signal 9" in page_of(tmp_path).text
+
+
+def test_an_empty_plan_is_still_a_report(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    assert build_report(tmp_path) == []
+    assert "Provenance" in markdown_of(tmp_path)
+
+
+def test_groups_are_told_apart(tmp_path: Path) -> None:
+    kjv = facts("kjv", sha256="cd" * 32)
+    write(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("mlp", corpus=kjv), 9.0, corpus=kjv)])
+    build_report(tmp_path)
+    text = markdown_of(tmp_path)
+    assert "## genesis (char" in text
+    assert "## kjv (char" in text
+    assert (tmp_path / "plots" / "perplexity-2.png").is_file()
+
+
+# --- safety
+
+
+def test_names_and_reasons_are_escaped(reported: Path) -> None:
+    page = page_of(reported)
+    assert "script" not in page.tags
+    assert "b" not in page.tags
+    assert "<script>alert(1)</script>" in page.text
+    text = markdown_of(reported)
+    assert "<script" not in text.replace("\\<script", "")
+    assert "over \\| \\<b\\>100 MiB\\</b\\>" in text
+
+
+def test_the_page_needs_nothing_beside_it(reported: Path) -> None:
+    page = page_of(reported)
+    for name, value in page.attributes:
+        if name in ("src", "href"):
+            assert str(value).startswith(("data:", "#"))
+    images = page.tags.count("img")
+    assert images == len(STEMS)
+    assert len([value for name, value in page.attributes if name == "alt" and value]) == images
+
+
+@pytest.mark.parametrize("text", ["a|b", "*x*", "`c`", "<i>", "1. x", "- x", "# x", "[a](b)", "$x$", "&lt;"])
+def test_markdown_markup_is_escaped(text: str) -> None:
+    # every sign that could start markup has a backslash before it
+    assert escaped(text) != text
+    assert escaped(text).replace("\\", "") == text
+
+
+def test_line_breaks_cannot_end_a_table_row() -> None:
+    assert escaped("a\n\n| b\r\n") == "a \\| b"
+
+
+def test_odd_names_end_in_a_whole_report(tmp_path: Path) -> None:
+    corpus = facts("红楼梦")
+    names = ["红楼梦", "שלום", "مرحبا", "$x_1$ {}", "a" * 300, "tab\there", "\u202eevil"]
+    records = [ok(trial(name, corpus=corpus), 60.0 + n, corpus=corpus) for n, name in enumerate(names)]
+    write(tmp_path, records)
+    assert build_report(tmp_path) == []
+    text = " ".join(page_of(tmp_path).text.split())
+    assert not [name for name in names if " ".join(name.split()) not in text]
+    assert {path.stem for path in (tmp_path / "plots").iterdir()} == set(STEMS)
+
+
+def test_labels_that_cannot_be_drawn_are_spelled_out() -> None:
+    assert drawable("kn5") == "kn5"
+    assert drawable("שלום") == "\\u05e9\\u05dc\\u05d5\\u05dd"
+    assert len(drawable("x" * 500)) < 50
+
+
+# --- plots
+
+
+def test_all_plots_are_there_in_both_forms(reported: Path) -> None:
+    for stem in STEMS:
+        png, svg = ((reported / "plots" / f"{stem}.{ending}").read_bytes() for ending in ("png", "svg"))
+        assert png.startswith(b"\x89PNG")
+        assert svg.startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("n_models", [1, 50])
+def test_any_number_of_models(tmp_path: Path, n_models: int) -> None:
+    models = [f"lstm-cudnn:hidden={n}" for n in range(n_models)]
+    write(tmp_path, [ok(trial(model), 4 + n / 9, levels=[9.0, 5 + n / 9]) for n, model in enumerate(models)])
+    assert build_report(tmp_path) == []
+    assert all(model in markdown_of(tmp_path) for model in models)
+    assert (tmp_path / "report.html").stat().st_size < 5_000_000
+
+
+def test_rows_without_a_finite_value_are_still_a_picture(tmp_path: Path) -> None:
+    records = [ok(trial(name), 4.0, infinite_blocks=9, levels=[float("inf")]) for name in ("kn5", "mlp")]
+    write(tmp_path, records)
+    assert build_report(tmp_path) == []
+    assert (tmp_path / "plots" / "perplexity.png").read_bytes().startswith(b"\x89PNG")
+    assert "inf" in markdown_of(tmp_path)
+
+
+def test_a_plot_that_fails_loses_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> str:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr(plots, "PLOTS", {**plots.PLOTS, "memory": ("memory", broken)})
+    write(tmp_path, [ok(trial("kn5"), 4.4)])
+    assert build_report(tmp_path) == ["plot memory could not be drawn: RuntimeError: no ink"]
+    assert "kn5" in markdown_of(tmp_path)
+    assert "memory.png" not in markdown_of(tmp_path)
+    assert (tmp_path / "tables" / "summary.csv").is_file()
+
+
+def test_curves_that_start_at_zero_seconds_can_be_drawn(tmp_path: Path) -> None:
+    points = curve([9.0, 5.0])
+    start = points[0].model_copy(update={"train_s": 0.0})
+    write(tmp_path, [ok(trial("mlp"), 5.0, changes={"curve": (start, *points)})])
+    figures, warnings = plots.draw_all(tmp_path, groups_of(rows_of(read_run(tmp_path))))
+    assert warnings == []
+    assert "validation" in {figure.stem for figure in figures}
+
+
+def test_labels_are_moved_apart_in_their_order() -> None:
+    moved = spread([0.5, 0.5, 0.51, 0.9], 0.1, 0, 1)
+    assert moved == sorted(moved)
+    assert all(b - a >= 0.09 for a, b in itertools.pairwise(moved))
+    assert min(moved) >= 0
+    assert max(moved) <= 1
+
+
+# --- rebuilding and the command
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    kinds = ("tables/*.csv", "plots/*", "report.*")
+    return {str(path.relative_to(folder)): path.read_bytes() for kind in kinds for path in folder.glob(kind)}
+
+
+def test_rebuilding_gives_the_same_bytes(reported: Path) -> None:
+    before = outputs(reported)
+    build_report(reported)
+    assert outputs(reported) == before
+    assert len(before) == 4 + 2 * len(STEMS) + 2
+
+
+def test_another_process_with_a_stale_display_gives_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, usual()[:5])
+    build_report(tmp_path)
+    before = outputs(tmp_path)
+    for name, value in {"DISPLAY": "localhost:99", "MPLBACKEND": "TkAgg", "PYTHONHASHSEED": "7"}.items():
+        monkeypatch.setenv(name, value)
+    script = (
+        "import pathlib, sys\nfrom bench.report.build import build_report\n"
+        "build_report(pathlib.Path(sys.argv[1]))\nprint('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-W", "error", "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("False", "")
+    assert outputs(tmp_path) == before
+
+
+def test_the_command(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("kn5"), 4.4)])
+    done = CliRunner().invoke(main, [str(tmp_path)])
+    assert done.exit_code == 0
+    assert done.stdout.strip() == str(tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("state", ["absent", "empty", "cut", "list", "incomplete", "newer"])
+def test_a_folder_that_is_no_run_is_one_line_and_exit_2(tmp_path: Path, state: str) -> None:
+    run = tmp_path / "run.json"
+    good: list[TrialRecord] = [ok(trial("kn5"), 4.4)]
+    text = info(good).model_dump_json()
+    newer = json.dumps({**json.loads(text), "schema_version": 99, "something": "new"})
+    contents = {"empty": "", "cut": text[:40], "list": "[]", "incomplete": '{"run_id": "x"}', "newer": newer}
+    if state in contents:
+        run.write_text(contents[state], encoding="utf-8")
+    done = CliRunner().invoke(main, [str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    assert ("schema 99" in done.stderr) == (state == "newer")
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_gpu_is_named(tmp_path: Path) -> None:
+    record = ok(trial("kn5"), 4.4)
+    assert record.environment is not None
+    machine = Environment(
+        **{**record.environment.model_dump(), "gpu": "an accelerator", "driver": "1.2", "cudnn": None}
+    )
+    write(tmp_path, [record], environment=machine)
+    build_report(tmp_path)
+    assert "an accelerator, driver 1.2" in markdown_of(tmp_path)

@@ -1,0 +1,259 @@
+"""Intervals cover, tests hold their level; Holm and the rules for seeds and targets are the arithmetic they claim."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import stats
+from tests.bench.synthetic import curve
+
+INF = math.inf
+
+
+def one(values: list[float]) -> stats.Floats:
+    return np.array([values], np.float64)
+
+
+def tokens(n_blocks: int, each: float = 200.0) -> stats.Floats:
+    return np.full(n_blocks, each)
+
+
+# --- Student's t: figures of any printed table
+
+
+@pytest.mark.parametrize(("df", "t"), [(1, 12.7062), (2, 4.30265), (5, 2.57058), (30, 2.04227), (99, 1.98422)])
+def test_quantiles_of_student_t(df: int, t: float) -> None:
+    assert stats.student_t_quantile(df) == pytest.approx(t, abs=5e-5)
+
+
+@given(st.floats(0.0, 50.0), st.floats(0.5, 500.0))
+def test_p_falls_with_t_and_is_a_probability(t: float, df: float) -> None:
+    p = stats.student_t_p(t, df)
+    assert 0 <= p <= 1
+    assert stats.student_t_p(t + 1, df) <= p
+    assert stats.student_t_p(-t, df) == p
+
+
+def test_one_degree_of_freedom_is_the_cauchy_distribution() -> None:
+    # P(|T| > 1) = 1 - 2 atan(1) / pi = 1/2
+    assert stats.student_t_p(1.0, 1) == pytest.approx(0.5)
+
+
+# --- intervals
+
+
+def test_blocks_that_are_all_alike_leave_no_doubt() -> None:
+    interval = stats.perplexity_interval(one([2.0 * 200] * 60), tokens(60))
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx((math.exp(2.0), math.exp(2.0)))
+
+
+def test_the_perplexity_lies_in_its_interval_and_the_call_is_deterministic() -> None:
+    nats = np.random.default_rng(0).normal(400, 30, (1, 80))
+    first = stats.perplexity_interval(nats, tokens(80))
+    assert first == stats.perplexity_interval(nats, tokens(80))
+    assert first is not None
+    assert first.low < math.exp(nats.sum() / (80 * 200)) < first.high
+
+
+def test_blocks_count_by_their_tokens() -> None:
+    # one block holds 90 % of the tokens: (1*10 + 3*90)/100 = 2.8 nats, not the mean of 1 and 3
+    nats, lengths = one([10.0, 270.0] * 50), np.array([10.0, 90.0] * 50)
+    interval = stats.perplexity_interval(nats, lengths)
+    assert interval is not None
+    assert interval.low < math.exp(2.8) < interval.high
+    assert interval.low > math.exp(2.5)
+
+
+@pytest.mark.parametrize("nats", [[INF, 400.0, 400.0], [400.0]])
+def test_infinite_and_single_blocks_have_no_interval(nats: list[float]) -> None:
+    assert stats.perplexity_interval(one(nats), tokens(len(nats))) is None
+
+
+def test_seeds_that_differ_widen_the_interval() -> None:
+    blocks = np.random.default_rng(1).normal(400, 10, 100)
+    alike = stats.perplexity_interval(np.array([blocks] * 3), tokens(100))
+    apart = stats.perplexity_interval(np.array([blocks - 20, blocks, blocks + 20]), tokens(100))
+    assert alike is not None
+    assert apart is not None
+    assert apart.high - apart.low > 2 * (alike.high - alike.low)
+
+
+@pytest.mark.parametrize("n_blocks", [20, 100])
+def test_intervals_cover_the_truth(n_blocks: int) -> None:
+    """400 corpora whose expected nats per token are 2: within 3 standard errors (3.3 points) of 95 %."""
+    rng = np.random.default_rng(n_blocks)
+    lengths = rng.integers(20, 60, n_blocks).astype(np.float64)
+    covered = 0
+    for _ in range(400):
+        interval = stats.perplexity_interval(rng.gamma(lengths * 0.3, 1 / 0.15)[None], lengths, n_resamples=500)
+        assert interval is not None
+        covered += interval.low <= math.exp(2.0) <= interval.high
+    assert 0.917 <= covered / 400 <= 0.983
+
+
+def test_joined_blocks_keep_every_nat() -> None:
+    values = np.random.default_rng(2).normal(size=(2, 2503))
+    joined = stats.join_blocks(values, 100)
+    assert joined.shape == (2, 100)
+    assert joined.sum(axis=1) == pytest.approx(values.sum(axis=1))
+
+
+# --- paired tests
+
+
+def test_equal_models_are_called_different_in_about_5_percent() -> None:
+    """Equal expected nats, other nats in each block, a shared difficulty of the text; 3 standard errors allowed."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(20, 60, 60).astype(np.float64)
+    rejected = 0
+    for _ in range(600):
+        difficulty = rng.gamma(lengths, 2.0)
+        a, b = (difficulty + rng.gamma(lengths * 0.2, 1.0) for _ in "ab")
+        p = stats.paired_test(a[None], b[None], lengths).p
+        assert p is not None
+        rejected += p < 0.05
+    assert rejected / 600 <= 0.077
+
+
+def test_equal_recipes_under_few_seeds_are_not_called_different() -> None:
+    """Seeds shift a whole model: a test over blocks alone would call nearly every pair different."""
+    rng = np.random.default_rng(4)
+    rejected = 0
+    for _ in range(300):
+        a, b = (400 + rng.normal(0, 4, (3, 1)) + rng.normal(0, 4, (3, 80)) for _ in "ab")
+        p = stats.paired_test(a, b, tokens(80)).p
+        assert p is not None
+        rejected += p < 0.05
+    assert rejected / 300 <= 0.09
+
+
+def test_pairing_finds_what_separate_intervals_cannot() -> None:
+    rng = np.random.default_rng(5)
+    difficulty = rng.normal(400, 60, 100)
+    a, b = difficulty[None], (difficulty + 2 + rng.normal(0, 1, 100))[None]
+    intervals = [stats.perplexity_interval(nats, tokens(100)) for nats in (a, b)]
+    assert intervals[0] is not None
+    assert intervals[1] is not None
+    assert intervals[0].high > intervals[1].low
+    test = stats.paired_test(a, b, tokens(100))
+    assert test.verdict(test.p) == "a"
+
+
+def test_swapping_the_models_mirrors_the_test() -> None:
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(400, 20, (2, 70)), rng.normal(405, 20, (3, 70))
+    forth, back = stats.paired_test(a, b, tokens(70)), stats.paired_test(b, a, tokens(70))
+    assert forth.diff == pytest.approx(-back.diff)  # type: ignore[operator]
+    assert (forth.low, forth.high) == pytest.approx((-back.high, -back.low))  # type: ignore[operator]
+    assert forth.p == pytest.approx(back.p)
+
+
+def test_the_interval_of_a_difference_agrees_with_its_p() -> None:
+    rng = np.random.default_rng(7)
+    for shift in (0.0, 3.0, 5.0, 8.0):
+        test = stats.paired_test(rng.normal(400, 20, (1, 90)) + shift, rng.normal(400, 20, (1, 90)), tokens(90))
+        assert test.p is not None
+        assert (test.p < 0.05) == (not test.low <= 0 <= test.high)  # type: ignore[operator]
+
+
+def test_a_model_against_itself_is_a_tie() -> None:
+    nats = np.random.default_rng(8).normal(400, 20, (1, 50))
+    test = stats.paired_test(nats, nats, tokens(50))
+    assert (test.diff, test.p, test.verdict(test.p)) == (0.0, 1.0, "~")
+
+
+def test_a_constant_difference_is_certain() -> None:
+    nats = np.random.default_rng(9).normal(400, 20, (1, 50))
+    test = stats.paired_test(nats, nats + 10, tokens(50))
+    assert test.verdict(test.p) == "a"
+    assert test.diff == pytest.approx(-10 / 200)
+
+
+def test_one_block_shows_a_difference_but_no_spread() -> None:
+    test = stats.paired_test(one([400.0]), one([300.0]), tokens(1))
+    assert test.diff == pytest.approx(0.5)
+    assert (test.p, test.verdict(test.p)) == (None, "~")
+
+
+@pytest.mark.parametrize(("n_infinite", "p", "verdict"), [(1, 1.0, "~"), (5, 2 / 2**5, "~"), (6, 2 / 2**6, "b")])
+def test_impossible_blocks_decide_for_the_other_model_from_six_on(n_infinite: int, p: float, verdict: str) -> None:
+    nats = np.full((1, 40), 400.0)
+    infinite = nats.copy()
+    infinite[0, :n_infinite] = INF
+    test = stats.paired_test(infinite, nats, tokens(40))
+    assert (test.diff, test.p, test.verdict(test.p)) == (INF, p, verdict)
+    mirrored = stats.paired_test(nats, infinite, tokens(40))
+    assert (mirrored.diff, mirrored.verdict(mirrored.p)) == (-INF, verdict.replace("b", "a"))
+
+
+def test_two_infinite_models_are_not_told_apart() -> None:
+    test = stats.paired_test(one([INF, 1.0, 1.0]), one([INF, INF, INF]), tokens(3))
+    assert (test.diff, test.p, test.verdict(None)) == (None, None, "~")
+
+
+# --- Holm
+
+
+def test_holm_by_hand() -> None:
+    # ascending 0.01, 0.03, 0.04 times 3, 2, 1 = 0.03, 0.06, 0.04; never below the one before: 0.03, 0.06, 0.06
+    assert stats.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=30))
+def test_holm_lies_between_no_correction_and_bonferroni(p_values: list[float | None]) -> None:
+    corrected = stats.holm(p_values)
+    n = sum(p is not None for p in p_values)
+    assert [p is None for p in p_values] == [c is None for c in corrected]
+    pairs = [(p, c) for p, c in zip(p_values, corrected, strict=True) if p is not None and c is not None]
+    assert all(p <= c <= 1 for p, c in pairs)
+    if pairs:
+        smallest = min(pairs)
+        assert smallest[1] == pytest.approx(min(1.0, n * smallest[0]))
+    assert [c for _, c in sorted(pairs)] == sorted(c for _, c in pairs)
+
+
+# --- targets
+
+
+def test_a_target_is_hit_between_two_validations() -> None:
+    points = curve([9.0, 5.0, 4.0])
+    found = stats.first_crossing(points, 5.0)
+    assert (found.reached, found.after_s, found.by_s) == (True, points[0].train_s, points[1].train_s)
+    assert found.train_tokens == points[1].train_tokens
+
+
+def test_before_the_first_validation_the_bracket_starts_at_zero() -> None:
+    assert stats.first_crossing(curve([4.0]), 5.0).after_s == 0.0
+
+
+def test_a_miss_is_infinite_and_tells_the_last_validation() -> None:
+    points = curve([9.0, 8.0])
+    found = stats.first_crossing(points, 1.0)
+    assert (found.reached, found.after_s, found.by_s) == (False, points[1].train_s, INF)
+
+
+def test_an_infinite_validation_reaches_nothing_and_no_validation_is_a_miss() -> None:
+    assert not stats.first_crossing(curve([INF]), 5.0).reached
+    assert stats.first_crossing((), 5.0) == stats.Crossing(reached=False, after_s=0.0, by_s=INF, train_tokens=None)
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([3.0], 3.0),
+        ([1.0, 2.0], 1.5),
+        ([1.0, INF, 2.0], 2.0),
+        ([1.0, INF], INF),
+        # five: 1 and inf are dropped, (2 + 3 + 7) / 3 = 4
+        ([7.0, 1.0, INF, 2.0, 3.0], 4.0),
+        ([7.0, 1.0, INF, INF, 3.0], INF),
+    ],
+)
+def test_several_seeds_become_one_time(times: list[float], expected: float) -> None:
+    assert stats.over_seeds(times) == expected

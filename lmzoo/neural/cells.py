@@ -35,8 +35,8 @@ def gru_step(
     (h_BxH,) = states
     size = h_BxH.shape[1]
     # split rather than sliced: one gradient of all parts is put together, instead of one padded with 0 for each
-    x_BxRz, x_BxN = x_BxG.split((2 * size, size), dim=1)
-    s_BxRz, s_BxN = torch.addmm(bias_G, h_BxH, weight_HxG).split((2 * size, size), dim=1)
+    x_BxRz, x_BxN = x_BxG.split_with_sizes((2 * size, size), dim=1)
+    s_BxRz, s_BxN = torch.addmm(bias_G, h_BxH, weight_HxG).split_with_sizes((2 * size, size), dim=1)
     r_BxH, z_BxH = torch.sigmoid(x_BxRz + s_BxRz).chunk(2, dim=1)
     n_BxH = activation(torch.addcmul(x_BxN, r_BxH, s_BxN))
     return (torch.lerp(n_BxH, h_BxH, z_BxH),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -62,7 +62,7 @@ class WindowState:
 State = TypeVar("State", RecurrentState, WindowState)
 
 
-class NeuralModel(Generic[State]):
+class NeuralModel(ABC, Generic[State]):
     """What recurrent and window models share.  Weights are read at every call: a network in training may be scored.
 
     Attributes:
@@ -215,10 +215,8 @@ class RecurrentModel(NeuralModel[RecurrentState]):
 
     def _histories(self, tokens_BxL: Tokens, state: RecurrentState) -> Iterator[tuple[Tensor, RecurrentState]]:
         # the widest arrays are the gates and the one-hot inputs
-        widest = (
-            4 * self.config.hidden if self.config.kernel == "scratch" else max(4 * self.config.hidden, len(self.vocab))
-        )
-        for span in self._chunks(tokens_BxL, widest):
+        n_inputs = len(self.vocab) if self.config.input == "onehot" else self.config.embedding
+        for span in self._chunks(tokens_BxL, max(4 * self.config.hidden, n_inputs)):
             before_BxH = self._newest(state)
             ids_TxB = np.ascontiguousarray(tokens_BxL[:, span].T.astype(np.int64))
             outputs_TxBxH, values = self._advance(ids_TxB, state.values_SxKxBxH)

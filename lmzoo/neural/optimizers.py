@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
-# the share of the budget in which the learning rate rises, and what is left of it at the end
-_RISE = 0.02
+# the steps in which the learning rate rises (a budget without a limit is never used up, so they are counted), and the
+# share of it that is left at the end
+_RISE_STEPS = 20
 _REST = 0.01
 
 
@@ -62,20 +63,17 @@ class Adam:
 OPTIMIZERS: Mapping[str, Callable[[Sequence[Tensor]], Optimizer]] = {"sgd": Sgd, "adam": Adam}
 
 
-def constant(used: float) -> float:
+def constant(used: float, step: int) -> float:
     """The whole learning rate all the time."""
     return 1.0
 
 
-def cosine(used: float) -> float:
-    """A linear rise over the first fiftieth of the budget, then half a cosine down to a hundredth (Loshchilov 2017)."""
-    if used < _RISE:
-        return max(used / _RISE, _REST)
-    along = (used - _RISE) / (1.0 - _RISE)
-    return _REST + (1.0 - _REST) * 0.5 * (1.0 + math.cos(math.pi * along))
+def cosine(used: float, step: int) -> float:
+    """A linear rise over the first 20 steps, times half a cosine down to a hundredth (Loshchilov & Hutter 2017)."""
+    return min(step / _RISE_STEPS, 1.0) * (_REST + (1.0 - _REST) * 0.5 * (1.0 + math.cos(math.pi * used)))
 
 
-SCHEDULES: Mapping[str, Callable[[float], float]] = {"constant": constant, "cosine": cosine}
+SCHEDULES: Mapping[str, Callable[[float, int], float]] = {"constant": constant, "cosine": cosine}
 
 
 @torch.no_grad()

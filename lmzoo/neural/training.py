@@ -86,7 +86,7 @@ class NeuralTrainer:
             loss_nats = float(turn.loss_nats.detach())
             if not (math.isfinite(loss_nats) and math.isfinite(float(norm))):
                 raise DivergedError(step)
-            optimizer.step(gradients, self.config.lr * schedule(budget.used))
+            optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
             n_tokens += turn.n_tokens
             self._wait()
             budget.note(steps_done=step, epochs_done=turn.epochs_done)
@@ -163,6 +163,8 @@ def find_device(name: str) -> torch.device:
                 f"device {name} is not here: torch {torch.__version__}, built for {build}, finds {n_devices} CUDA "
                 "devices; use device cpu, or a CUDA build of torch with a driver: https://pytorch.org/get-started/locally"
             )
+        # float32 means float32, for every kernel: cuDNN's recurrent layers would round their factors to 10 bits
+        torch.backends.cudnn.allow_tf32 = False
     return torch.device(name)
 
 

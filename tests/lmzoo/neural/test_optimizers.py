@@ -59,15 +59,16 @@ def test_a_norm_that_is_not_finite_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", list(SCHEDULES))
-@given(used=st.floats(0, 1))
-def test_a_schedule_gives_a_share_above_0(name: str, used: float) -> None:
-    assert 0 < SCHEDULES[name](used) <= 1
+@given(used=st.floats(0, 1), step=st.integers(1, 10**6))
+def test_a_schedule_gives_a_share_above_0(name: str, used: float, step: int) -> None:
+    assert 0 < SCHEDULES[name](used, step) <= 1
 
 
-def test_the_cosine_rises_falls_and_ends_at_a_hundredth() -> None:
+def test_the_cosine_rises_over_20_steps_and_falls_with_the_budget() -> None:
     cosine = SCHEDULES["cosine"]
-    assert cosine(0.01) == pytest.approx(0.5)
-    assert cosine(0.02) == pytest.approx(1.0)
-    # half way down from 0.02 to 1: 0.01 + 0.99 / 2
-    assert cosine(0.51) == pytest.approx(0.505)
-    assert cosine(1.0) == pytest.approx(0.01)
+    assert cosine(0.0, 10) == pytest.approx(0.5)
+    # a budget without limits is never used: the whole rate for ever
+    assert cosine(0.0, 10**6) == pytest.approx(1.0)
+    # half way: 0.01 + 0.99 / 2
+    assert cosine(0.5, 100) == pytest.approx(0.505)
+    assert cosine(1.0, 100) == pytest.approx(0.01)

@@ -28,6 +28,9 @@ class NgramConfig:
         discounts: of `mkn`, `kn`, `ad`; `exact`: from the counts of counts as defined; `tuned`: fitted on the
             validation text; `kenlm` (`mkn` only): as KenLM estimates them, taking the plain count of the very last
             n-gram of each lower order (its figures come out to the last digit).
+        cutoffs: keep n-grams seen at least so often, a number for each order and the last for all above: 1/1/2.
+        prune: take out n-grams whose removal raises the model's own perplexity by a smaller share than this: 1e-8.
+        max_ngrams: take out those that matter least until so many are left, single symbols included.
     """
 
     order: int = 5
@@ -35,6 +38,9 @@ class NgramConfig:
     k: float | None = None
     interpolated: bool = True
     discounts: Literal["exact", "tuned", "kenlm"] = "exact"
+    cutoffs: str | None = None
+    prune: float | None = None
+    max_ngrams: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.order <= MAX_ORDER:
@@ -44,6 +50,28 @@ class NgramConfig:
         if self.k is not None and not 0 < self.k < float("inf"):
             raise OptionValueError(f"k must be above 0 and finite, got {self.k}; for k = 0 take smoothing=mle")
         self._check_discounting()
+        self._check_pruning()
+
+    @property
+    def least_counts(self) -> list[int]:
+        """`cutoffs` as numbers; [1] where there are none."""
+        return [int(part) for part in (self.cutoffs or "1").split("/")]
+
+    @property
+    def is_pruned(self) -> bool:
+        return any(option is not None for option in (self.cutoffs, self.prune, self.max_ngrams))
+
+    def _check_pruning(self) -> None:
+        if self.is_pruned and self.smoothing in ("mle", "sb"):
+            raise OptionValueError(
+                f"a model of smoothing={self.smoothing} cannot be pruned: it has no mass to give back"
+            )
+        if self.cutoffs is not None and not all(part.isdecimal() for part in self.cutoffs.split("/")):
+            raise OptionValueError(f"cutoffs are numbers such as 1/1/2, got {self.cutoffs!r}")
+        if self.prune is not None and not 0 <= self.prune < float("inf"):
+            raise OptionValueError(f"prune must be a number of at least 0, got {self.prune}")
+        if self.max_ngrams is not None and self.max_ngrams < 1:
+            raise OptionValueError(f"max_ngrams must be at least 1, got {self.max_ngrams}")
 
     def _check_discounting(self) -> None:
         for name, is_given in (("interpolated=false", not self.interpolated), ("discounts", self.discounts != "exact")):

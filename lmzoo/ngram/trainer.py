@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from lmzoo.corpus import Split
 from lmzoo.errors import LmzooError
 from lmzoo.interface import Progress
 from lmzoo.ngram.config import NgramConfig
-from lmzoo.ngram.counts import count_ngrams
+from lmzoo.ngram.counts import Level, count_ngrams
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.prune import prune_by_count, prune_by_entropy, prune_to_size
 from lmzoo.ngram.smoothing import Counted, smooth
 from lmzoo.vocab import Vocab
 
@@ -41,5 +42,15 @@ class NgramTrainer:
         tables, details = smooth(
             Counted(config=self.config, vocab=self._vocab, levels=levels, train=train, valid=valid)
         )
-        self._model = NgramModel(self._vocab, [level.keys_G for level in levels], tables, details)
+        model = NgramModel(self._vocab, [level.keys_G for level in levels], tables, details)
+        self._model = self._pruned(model, levels) if self.config.is_pruned else model
         yield Progress(tokens=train.n_tokens)
+
+    def _pruned(self, model: NgramModel, levels: Sequence[Level]) -> NgramModel:
+        if self.config.cutoffs is not None:
+            model = prune_by_count(model, [level.counts_G for level in levels], self.config.least_counts)
+        if self.config.prune is not None:
+            model = prune_by_entropy(model, self.config.prune)
+        if self.config.max_ngrams is not None:
+            model = prune_to_size(model, self.config.max_ngrams)
+        return model

@@ -1,0 +1,153 @@
+"""Smaller models: n-grams taken out by count or by what they matter, the rest still summing to 1.
+
+What is kept keeps its probability; the back-off of every history is computed anew, so that the model stays a
+distribution whatever was taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.errors import InputError
+from lmzoo.ngram.counts import ABSENT, Counts, Keys
+from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.smoothing import Table
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+# below this much, nothing is left but rounding
+_NOTHING = 1e-12
+
+
+def prune_by_count(model: NgramModel, counts: Sequence[Counts], least: Sequence[int]) -> NgramModel:
+    """Keep n-grams seen at least so often; `least` has a number for each order, the last one for all above.
+
+    Single symbols are always kept, and so is every history of what is kept.
+    """
+    wanted = [count_G >= least[min(k, len(least) - 1)] for k, count_G in enumerate(counts)]
+    return _without(model, wanted)
+
+
+def prune_by_entropy(model: NgramModel, threshold: float) -> NgramModel:
+    """Take out n-grams whose removal raises the model's own perplexity by less than `threshold` (Stolcke 1998).
+
+    The relative rise of each n-gram is computed as if it alone were taken out.
+    """
+    return _without(model, [np.expm1(rise_G) >= threshold for rise_G in entropy_rises(model)])
+
+
+def prune_to_size(model: NgramModel, max_ngrams: int) -> NgramModel:
+    """Take out the n-grams that matter least (Stolcke 1998) until at most `max_ngrams` are left, symbols included.
+
+    Raises `InputError` if the symbols alone are more.
+    """
+    if model.n_params <= max_ngrams:
+        return model
+    if len(model.vocab) > max_ngrams:
+        raise InputError(f"max_ngrams={max_ngrams} is less than the vocabulary's {len(model.vocab)} symbols")
+    keys, _ = model.tables
+    rises = entropy_rises(model)
+    ladder = np.sort(np.concatenate(rises[1:]))
+    low, high = 0, len(ladder)
+    while low < high:
+        middle = (low + high) // 2
+        n_kept = sum(int(m.sum()) for m in _with_histories(keys, [r > ladder[middle] for r in rises], len(model.vocab)))
+        low, high = (low, middle) if n_kept <= max_ngrams else (middle + 1, high)
+    return _without(model, [rise_G > ladder[low] for rise_G in rises])
+
+
+def entropy_rises(model: NgramModel) -> list[Floats]:
+    """Of each order: nats of relative entropy between the model and the model without one n-gram (Stolcke 1998, eq. 5).
+
+    Infinite for single symbols, which are never taken out.
+    """
+    keys, tables = model.tables
+    n_symbols = len(model.vocab)
+    rises = [np.full(n_symbols, np.inf)]
+    for order, words in enumerate(_words(keys, n_symbols)[1:], start=2):
+        history_G = keys[order - 1] // n_symbols
+        n_histories = len(keys[order - 2])
+        p_G = np.exp(tables[order - 1].logp_G)
+        lower_G = np.exp(_last_logp(model, words[:, 1:]))
+        rest_H = 1 - np.bincount(history_G, p_G, n_histories)
+        lower_rest_H = 1 - np.bincount(history_G, lower_G, n_histories)
+        rest_G = np.maximum(rest_H[history_G], _NOTHING)
+        lower_rest_G = np.maximum(lower_rest_H[history_G], _NOTHING)
+        new_backoff_G = np.log(rest_G + p_G) - np.log(lower_rest_G + lower_G)
+        change_G = p_G * (np.log(lower_G) + new_backoff_G - np.log(p_G))
+        change_G += rest_G * (new_backoff_G - np.log(rest_G) + np.log(lower_rest_G))
+        rises.append(np.maximum(-np.exp(_history_logp(model, words[:, :-1])) * change_G, 0.0))
+    return rises
+
+
+def _history_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats:
+    """ln p of running into each history; `<s>` as often as documents start in training."""
+    logp_GxK, _ = model.logprobs(words_GxK, model.initial_state(len(words_GxK), bos=False))
+    counts_V = model.vocab.counts_V
+    n_starts, n_tokens = max(int(counts_V[model.vocab.bos_id]), 1), max(int(counts_V.sum()), 2)
+    starts_G = words_GxK[:, 0] == model.vocab.bos_id
+    logp_GxK[starts_G, 0] = np.log(n_starts / n_tokens)
+    return np.asarray(logp_GxK.sum(axis=1))
+
+
+def _last_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats:
+    """ln p of the last of each row of words after those before it."""
+    logp_GxK, _ = model.logprobs(words_GxK, model.initial_state(len(words_GxK), bos=False))
+    return logp_GxK[:, -1]
+
+
+def _words(keys: Sequence[Keys], n_symbols: int) -> list[npt.NDArray[np.int64]]:
+    """The tokens of every n-gram, order by order, each (G, order)."""
+    words = [keys[0][:, None]]
+    for keys_G in keys[1:]:
+        words.append(np.column_stack((words[-1][keys_G // n_symbols], keys_G % n_symbols)))
+    return words
+
+
+def _with_histories(keys: Sequence[Keys], wanted: Sequence[Mask], n_symbols: int) -> list[Mask]:
+    """What is wanted and every history of it; all single symbols."""
+    kept = [np.ones(len(keys[0]), np.bool_), *(mask.copy() for mask in wanted[1:])]
+    for below, mask, keys_G in zip(kept[-2::-1], kept[::-1], keys[::-1], strict=False):
+        below[keys_G[mask] // n_symbols] = True
+    return kept
+
+
+def _without(model: NgramModel, wanted: Sequence[Mask]) -> NgramModel:
+    """The model of the n-grams that are wanted, and of their histories."""
+    keys, tables = model.tables
+    n_symbols = len(model.vocab)
+    kept = _with_histories(keys, wanted, n_symbols)
+    words = _words(keys, n_symbols)
+    new_keys: list[Keys] = []
+    new_tables: list[Table] = []
+    renumbered = np.zeros(1, np.int64)
+    for order, (keys_G, table, mask) in enumerate(zip(keys, tables, kept, strict=True), start=1):
+        history_G, token_G = keys_G[mask] // n_symbols, keys_G[mask] % n_symbols
+        history_G = renumbered[history_G] if order > 1 else history_G
+        logp_G = table.logp_G[mask]
+        if order > 1:
+            lower = NgramModel(model.vocab, new_keys, new_tables, {})
+            lower_G = np.exp(_last_logp(lower, words[order - 1][mask][:, 1:]))
+            new_tables[-1] = Table(
+                logp_G=new_tables[-1].logp_G,
+                backoff_G=_backoff(np.exp(logp_G), lower_G, history_G, len(new_keys[-1])),
+            )
+        new_keys.append(history_G * n_symbols + token_G)
+        new_tables.append(Table(logp_G=logp_G, backoff_G=np.zeros(len(logp_G))))
+        renumbered = np.where(mask, np.cumsum(mask) - 1, ABSENT)
+    new_tables[-1] = Table(logp_G=new_tables[-1].logp_G, backoff_G=np.zeros(0))
+    details = {**model.details, "ngrams_before_pruning": [len(k) for k in keys]}
+    return NgramModel(model.vocab, new_keys, new_tables, details)
+
+
+def _backoff(p_G: Floats, lower_G: Floats, history_G: Keys, n_histories: int) -> Floats:
+    """ln of what a history has left over what the order below has left; 0 where nothing followed or nothing is left."""
+    rest_H = 1 - np.bincount(history_G, p_G, n_histories)
+    lower_rest_H = 1 - np.bincount(history_G, lower_G, n_histories)
+    has_rest_H = (np.bincount(history_G, minlength=n_histories) > 0) & (rest_H > _NOTHING) & (lower_rest_H > _NOTHING)
+    ratio_H = np.divide(rest_H, lower_rest_H, out=np.ones(n_histories), where=has_rest_H)
+    return np.asarray(np.log(ratio_H))

@@ -160,12 +160,12 @@ def _corpus(
         raise click.UsageError("give one of: a TEXT file, --corpus NAME, or --train and --test files")
     if given[2] and not (train and test):
         raise click.UsageError("--train and --test go together; --valid is optional")
-    if text is not None and not Path(text).exists():
-        raise click.UsageError(f"no file {text!r}; for a corpus by name write --corpus {text}")
-    if text in SOURCES:
+    if text is not None:
+        if not Path(text).exists():
+            raise click.UsageError(f"no file {text!r}; for a corpus by name write --corpus {text}")
         # a file is asked for here, even one that is named like a corpus
-        text = str(Path(text).absolute())
-    return load_corpus(corpus or text, train=train, valid=valid, test=test, **reading)
+        corpus = str(Path(text).absolute()) if text in SOURCES else text
+    return load_corpus(corpus, train=train, valid=valid, test=test, **reading)
 
 
 def _note_oddities(corpus: Corpus) -> None:

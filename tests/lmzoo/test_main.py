@@ -503,7 +503,8 @@ class TestHelp:
         assert "A literal <s>, </s> or <unk> in the text is never the internal symbol" in out
 
     def test_it_loads_no_numpy(self):
-        code = "import sys; from lmzoo.cli import run; run(['train', '--help']); print(sorted(sys.modules), file=sys.stderr)"
+        show = "print(sorted(sys.modules), file=sys.stderr)"
+        code = f"import sys; from lmzoo.cli import run; run(['train', '--help']); {show}"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         loaded = ast.literal_eval(done.stderr)
         assert "click" in loaded

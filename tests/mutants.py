@@ -1,443 +1,28 @@
-"""Models that are broken on purpose, one fault each, and the check that catches it.
+"""What each conformance check must catch: a table of checks and faults, of models, of trainers and of readers of files.
 
-`AddKBigram` is right; every mutant is `AddKBigram` with one fault.  They live in a module of their own, so that a fresh
-process can load them from a file by name.
+Every fault is one change to `bigram.AddKBigram`, which is right.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lmzoo import storage
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split, corpus_from_texts
-from lmzoo.errors import ForeignFileError, TokenError
-from lmzoo.interface import Arrays, LogProbs, Progress, Tokens
+from lmzoo.errors import ForeignFileError
+from lmzoo.interface import Progress
 from lmzoo.registry import ModelEntry
 from lmzoo.vocab import Vocab
+from tests import broken
+from tests.bigram import AddKBigram, toy_split
 
-State = npt.NDArray[Any]
-
-TEXT = "the cat sat on the mat\nthe dog ate the cat\na dog sat\nthe mat had a cat\nthe end\n" * 4
-
-
-class AddKBigram:
-    """Half an add-k bigram, half the unigram: `p_HxV[h]` is p(. | h), `p_HxV[-1]` that of the null context.
-
-    State: the last id of each row, shape (B,); V stands for the null context.
-    """
-
-    kind = "toy"
-    context_size: int | None = 1
-    is_normalized = True
-    is_adaptive = False
-
-    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
-        self.vocab, self.p_HxV = vocab, p_HxV
-
-    @classmethod
-    def counted(cls, split: Split, k: float = 0.05) -> AddKBigram:
-        """Counted from a text; k is added to every count but that of `<s>`."""
-        n_symbols, bos_id = len(split.vocab), split.vocab.bos_id
-        counts_HxV = np.full((n_symbols + 1, n_symbols), k)
-        for document in split:
-            np.add.at(counts_HxV, ([bos_id, *document.ids_L[:-1]], document.ids_L), 1)
-        counts_HxV[:, bos_id] = 0
-        counts_HxV[-1] = counts_HxV[:-1].sum(axis=0)
-        p_HxV = counts_HxV / counts_HxV.sum(axis=1, keepdims=True)
-        return cls(split.vocab, (p_HxV + p_HxV[-1]) / 2)
-
-    def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> State:
-        return np.full(batch_size, self.vocab.bos_id if bos else len(self.vocab))
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        self.vocab.checked(tokens_BxL)
-        if len(tokens_BxL) != len(state):
-            raise TokenError(f"{len(tokens_BxL)} rows of tokens, but the state has {len(state)}")
-        history_BxL1 = np.concatenate([state[:, None], tokens_BxL], axis=1)
-        return self._ln(self.p_HxV[history_BxL1[:, :-1], tokens_BxL]), history_BxL1[:, -1]
-
-    def next_logprobs(self, state: State) -> LogProbs:
-        return self._ln(self.p_HxV[state])
-
-    def _ln(self, p: npt.NDArray[np.float64]) -> LogProbs:
-        with np.errstate(divide="ignore"):
-            return np.log(p)
-
-    def to_parts(self) -> tuple[dict[str, Any], Arrays]:
-        return {}, {"p": self.p_HxV}
-
-    @classmethod
-    def from_parts(cls, vocab: Vocab, options: Mapping[str, Any], arrays: Arrays) -> AddKBigram:
-        return cls(vocab, arrays["p"])
-
-
-def toy_split() -> Split:
-    """The text that the toys count: 17 symbols, documents with an end."""
-    return corpus_from_texts({"whole": TEXT}, tokens="char", documents="line").train
-
-
-# --- the interface
-
-
-class NoSize(AddKBigram):
-    context_size = -1
-
-
-class Flat(AddKBigram):
-    def next_logprobs(self, state: State) -> LogProbs:
-        answer = super().next_logprobs(state)
-        return answer[0] if len(answer) == 1 else answer
-
-
-class AddsStart(AddKBigram):
-    """Takes no tokens for a new document."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        return answer, after if tokens_BxL.shape[1] else self.initial_state(len(state))
-
-
-class IgnoresStrides(AddKBigram):
-    """Reads the buffer of a strided array as if it had no gaps."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        if tokens_BxL.base is not None and not tokens_BxL.flags.forc:
-            base = tokens_BxL.base
-            tokens_BxL = np.ascontiguousarray(base.T if base.ndim == 2 else base).reshape(-1)[: tokens_BxL.size]
-            tokens_BxL = tokens_BxL.reshape(len(state), -1)
-        return super().logprobs(tokens_BxL, state)
-
-
-class Scribbles(AddKBigram):
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer = super().logprobs(tokens_BxL, state)
-        if tokens_BxL.flags.writeable and tokens_BxL.size:
-            tokens_BxL[0, -1] = 0
-        return answer
-
-
-class Wraps(AddKBigram):
-    """Cuts ids to 32 bits before it looks at them, so that 2**32 becomes `<unk>`."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        is_integer = isinstance(tokens_BxL, np.ndarray) and tokens_BxL.dtype == np.int64
-        return super().logprobs(tokens_BxL.astype(np.int32) if is_integer else tokens_BxL, state)
-
-
-class CountsFromEnd(AddKBigram):
-    """-1 is its last symbol."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        is_integer = np.issubdtype(tokens_BxL.dtype, np.integer)
-        return super().logprobs(
-            np.where(tokens_BxL == -1, len(self.vocab) - 1, tokens_BxL) if is_integer else tokens_BxL, state
-        )
-
-
-class Mute(AddKBigram):
-    """Refuses bad ids without saying which are good."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        if tokens_BxL.size and np.issubdtype(tokens_BxL.dtype, np.integer) and tokens_BxL.max() >= len(self.vocab):
-            raise TokenError(f"bad token {tokens_BxL.max()}")
-        return super().logprobs(tokens_BxL, state)
-
-
-class LooksUpFirst(AddKBigram):
-    """Uses ids before it looks at them."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        if np.issubdtype(tokens_BxL.dtype, np.integer):
-            self.p_HxV[0][tokens_BxL]
-        return super().logprobs(tokens_BxL, state)
-
-
-class Rounds(AddKBigram):
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        return super().logprobs(np.asarray(tokens_BxL).astype(np.int64), state)
-
-
-class Flattens(AddKBigram):
-    """Takes a list of ids for a text of one row."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        return super().logprobs(tokens_BxL[None, :] if np.ndim(tokens_BxL) == 1 else tokens_BxL, state)
-
-
-class Broadcasts(AddKBigram):
-    """Uses the state of one row for all."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        is_one = np.ndim(tokens_BxL) == 2 and len(state) == 1
-        return super().logprobs(tokens_BxL, np.repeat(state, len(tokens_BxL)) if is_one else state)
-
-
-# --- probability
-
-
-class Densities(AddKBigram):
-    """Its surest entries are densities, not probabilities: above 1.  At least it says that they are no distribution."""
-
-    is_normalized = False
-
-    def _ln(self, p: npt.NDArray[np.float64]) -> LogProbs:
-        return super()._ln(np.where(p == self.p_HxV.max(), 1.5, p))
-
-
-class NanAfterUnknown(AddKBigram):
-    """NaN for what comes after `<unk>`."""
-
-    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
-        holed = p_HxV.copy()
-        holed[0] = np.nan
-        super().__init__(vocab, holed)
-
-
-class Leaks(AddKBigram):
-    """Loses a millionth of the mass after `<unk>`, both ways of asking alike."""
-
-    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
-        leaky = p_HxV.copy()
-        leaky[0] *= 1 - 1e-6
-        super().__init__(vocab, leaky)
-
-
-class LeaksInNull(AddKBigram):
-    """Loses a millionth of the mass in the null context."""
-
-    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
-        leaky = p_HxV.copy()
-        leaky[-1] *= 1 - 1e-6
-        super().__init__(vocab, leaky)
-
-
-class LeaksWhenLong(AddKBigram):
-    """Loses a millionth of the mass after a piece of more than three tokens.  State: the last id, plus H after such."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        n_histories = len(self.p_HxV)
-        answer, after = super().logprobs(tokens_BxL, state % n_histories)
-        is_long = (state >= n_histories) | (tokens_BxL.shape[1] > 3)
-        return np.where(
-            (state >= n_histories)[:, None], answer + np.log1p(-1e-6), answer
-        ), after + n_histories * is_long
-
-    def next_logprobs(self, state: State) -> LogProbs:
-        answer = super().next_logprobs(state % len(self.p_HxV))
-        return np.where((state >= len(self.p_HxV))[:, None], answer + np.log1p(-1e-6), answer)
-
-
-class Optimist(AddKBigram):
-    """Claims more for the text it is given than it says beforehand."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        return answer + 1e-3 * (tokens_BxL == 0), after
-
-
-class StaleDistributions(AddKBigram):
-    """`all_logprobs` answers the distribution after each token instead of before it."""
-
-    def all_logprobs(self, tokens_BxL: Tokens, state: State) -> LogProbs:
-        return self._ln(self.p_HxV[tokens_BxL])
-
-
-class Greedy(AddKBigram):
-    """Scores a text of two symbols too well; longer and shorter ones right."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        return (answer * 0.9 if tokens_BxL.shape[1:] == (2,) else answer), after
-
-
-class PredictsStart(AddKBigram):
-    """Gives `<s>` a share of the mass."""
-
-    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
-        shared = p_HxV * 0.9
-        shared[:, vocab.bos_id] = 1 - shared.sum(axis=1)
-        super().__init__(vocab, shared)
-
-
-# --- causality, state, batch
-
-
-class Clairvoyant(AddKBigram):
-    """The last token colours all answers before it, by less than any tolerance."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        return answer - 1e-13 * (tokens_BxL[:, -1:] if tokens_BxL.size else 0), after
-
-
-class SeesPadding(AddKBigram):
-    """A text that ends in one symbol over and over is scored as if it were all padding."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        is_padded = tokens_BxL.shape[1] > 20 and bool((tokens_BxL[:, -9:] == tokens_BxL[:, -1:]).all())
-        return (answer * 1.5 if is_padded else answer), after
-
-
-class ColdChunks(AddKBigram):
-    """Forgets the history at the start of every piece but the first."""
-
-    context_size = None
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        is_start = (state == self.vocab.bos_id) | (state == len(self.vocab))
-        cold = np.where(is_start, state, len(self.vocab)) if np.shape(tokens_BxL)[1:] > (1,) else state
-        return super().logprobs(tokens_BxL, cold) if np.size(tokens_BxL) else (np.zeros(tokens_BxL.shape), state)
-
-
-class OverwritesState(AddKBigram):
-    """Writes the new state into the old one."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        state[:] = after
-        return answer, state
-
-
-class Learns(AddKBigram):
-    """Becomes a little surer of all it is asked, though it says that it is not adaptive."""
-
-    n_calls = 0
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        self.n_calls += 1
-        answer, after = super().logprobs(tokens_BxL, state)
-        return answer * (1 + 1e-12 * self.n_calls), after
-
-
-class LooksFurther(AddKBigram):
-    """Remembers whether the token before the last was odd, though it says that it looks one token back.
-
-    State: the last id plus H where the one before it was odd.
-    """
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        n_histories = len(self.p_HxV)
-        answer, after = super().logprobs(tokens_BxL, state % n_histories)
-        texts_BxL = np.concatenate([(state % n_histories)[:, None], tokens_BxL], axis=1)
-        odd_BxL = np.concatenate([(state >= n_histories)[:, None], texts_BxL[:, :-1] % 2 == 1], axis=1)
-        before_BxL = odd_BxL[:, :-1]
-        sharper = self._sharpened(texts_BxL[:, :-1])
-        sharp = np.take_along_axis(sharper, tokens_BxL[:, :, None], axis=2)[:, :, 0]
-        return np.where(before_BxL, sharp, answer), after + n_histories * odd_BxL[:, -1]
-
-    def next_logprobs(self, state: State) -> LogProbs:
-        history_B = state % len(self.p_HxV)
-        is_odd = (state >= len(self.p_HxV))[:, None]
-        return np.where(is_odd, self._sharpened(history_B), super().next_logprobs(history_B))
-
-    def _sharpened(self, history: State) -> LogProbs:
-        squares = self.p_HxV[history] ** 2
-        return self._ln(squares / squares.sum(axis=-1, keepdims=True))
-
-
-class MixesRows(AddKBigram):
-    """The first row's history serves as that of the second."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        if len(tokens_BxL) == 2:
-            answer[1] = answer[0]
-        return answer, after
-
-
-class LastRowShort(AddKBigram):
-    """In a batch of seven, the last row is scored by its place, not by its text."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        if tokens_BxL.shape == (7, 9):
-            answer[-1] *= 1.5
-        return answer, after
-
-
-class SelectsWrongly(AddKBigram):
-    def select(self, state: State, rows: npt.ArrayLike) -> State:
-        return np.asarray(state[np.sort(np.asarray(rows))])
-
-
-# --- sampling
-
-
-class Moody(AddKBigram):
-    """Another distribution at every call; a seed of the caller's has no hold on it."""
-
-    n_calls = 0
-
-    def next_logprobs(self, state: State) -> LogProbs:
-        self.n_calls += 1
-        return super().next_logprobs((state + self.n_calls) % len(self.p_HxV))
-
-
-class DrawsGlobally(AddKBigram):
-    def next_logprobs(self, state: State) -> LogProbs:
-        random.random()
-        return super().next_logprobs(state)
-
-
-class Tires(AddKBigram):
-    """Right for its first calls, uniform later."""
-
-    n_calls = 0
-
-    def next_logprobs(self, state: State) -> LogProbs:
-        self.n_calls += 1
-        answer = super().next_logprobs(state)
-        if self.n_calls > 60:
-            answer = np.where(np.isneginf(answer), answer, -np.log(self.vocab.n_predictable))
-        return answer
-
-
-class Drifts(AddKBigram):
-    """A text of many single tokens ends in another state than the same text at once.
-
-    State: the last id plus H for each piece that was scored so far.
-    """
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        n_histories = len(self.p_HxV)
-        answer, after = super().logprobs(tokens_BxL, state % n_histories)
-        return answer, after + (state // n_histories + 1) * n_histories
-
-    def next_logprobs(self, state: State) -> LogProbs:
-        n_pieces = state // len(self.p_HxV)
-        answer = super().next_logprobs(state % len(self.p_HxV))
-        reversed_BxV = np.where(np.isneginf(answer), answer, np.log1p(-np.exp(answer)))
-        return np.where((n_pieces == 5)[:, None], reversed_BxV, answer)
-
-
-# --- persistence
-
-
-class SavesHalf(AddKBigram):
-    """Keeps three digits in its file."""
-
-    def to_parts(self) -> tuple[dict[str, Any], Arrays]:
-        return {}, {"p": self.p_HxV.astype(np.float16).astype(np.float64)}
-
-
-class Blank(AddKBigram):
-    """Makes a model of nothing when its file holds no arrays."""
-
-    kind = "blank"
-
-    @classmethod
-    def from_parts(cls, vocab: Vocab, options: Mapping[str, Any], arrays: Arrays) -> AddKBigram:
-        n_symbols = len(vocab)
-        return cls(vocab, arrays.get("p", np.full((n_symbols + 1, n_symbols), 1 / n_symbols)))
+# --- faults of the reader of files
 
 
 def accept_cut_files(data: bytes, source: str) -> Any:
@@ -460,30 +45,6 @@ def accept_later_formats(data: bytes, source: str) -> Any:
 
 
 _read = storage.from_bytes
-
-
-# --- accounting
-
-
-class CountsStart(Vocab):
-    """Counts `<s>` among the symbols that can be predicted."""
-
-    @property
-    def n_predictable(self) -> int:
-        return len(self.tokens)
-
-
-class MisreadsVocabulary(AddKBigram):
-    def __init__(self, vocab: Vocab, p_HxV: npt.NDArray[np.float64]) -> None:
-        super().__init__(CountsStart.from_header(vocab.to_header()), p_HxV)
-
-
-class ScoresByBatch(AddKBigram):
-    """In batches of four, which only scoring a corpus makes, each token costs less."""
-
-    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
-        answer, after = super().logprobs(tokens_BxL, state)
-        return (answer * 0.99 if len(tokens_BxL) == 4 else answer), after
 
 
 # --- training
@@ -519,7 +80,7 @@ class ToyTrainer:
         else:
             self.model = AddKBigram.counted(train)
         if self.fault == "learns from scoring":
-            self.model = Learns(self.model.vocab, self.model.p_HxV)
+            self.model = broken.Learns(self.model.vocab, self.model.p_HxV)
         yield Progress(tokens=train.n_tokens)
 
 
@@ -537,7 +98,7 @@ TOY_ENTRY = ModelEntry(
     trainer="tests.mutants:ToyTrainer",
     family="counting",
 )
-TOY_KINDS = {"toy": "tests.mutants:AddKBigram", "blank": "tests.mutants:Blank"}
+TOY_KINDS = {"toy": "tests.bigram:AddKBigram", "blank": "tests.broken:Blank"}
 
 
 # --- the table
@@ -580,14 +141,14 @@ def _also(text: str) -> frozenset[str]:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("api.attributes", NoSize, also=_also("state.context_size_is_true")),
+    Mutant("api.attributes", broken.NoSize, also=_also("state.context_size_is_true")),
     Mutant("api.attributes", attributes={"tolerance": 0.5}),
     Mutant("api.attributes", attributes={"expected_failures": {"api.shape": "a slip of the pen"}}),
     Mutant("api.attributes", also=_also("api.shapes"), attributes={"expected_failures": {"api.shapes": " "}}),
     Mutant("api.attributes", attributes={"expected_failures": ["api.shapes"]}),
     Mutant(
         "api.shapes",
-        Flat,
+        broken.Flat,
         also=_also(
             "probability.never_above_zero probability.never_nan probability.sums_to_one "
             "probability.two_ways_agree probability.start_has_no_mass batch.rows_alone "
@@ -595,28 +156,28 @@ MUTANTS: tuple[Mutant, ...] = (
             "sampling.frequencies sampling.cold_is_argmax"
         ),
     ),
-    Mutant("api.empty_text", AddsStart, also=_also("state.chunks")),
-    Mutant("api.kinds_of_input", IgnoresStrides),
+    Mutant("api.empty_text", broken.AddsStart, also=_also("state.chunks")),
+    Mutant("api.kinds_of_input", broken.IgnoresStrides),
     Mutant(
         "api.inputs_unmodified",
-        Scribbles,
+        broken.Scribbles,
         also=_also(
             "probability.two_ways_agree causality.right_padding state.chunks "
             "state.old_states_stay_valid state.repeated_call state.context_size_is_true "
             "batch.rows_alone"
         ),
     ),
-    Mutant("api.bad_ids", Wraps),
-    Mutant("api.bad_ids", CountsFromEnd),
-    Mutant("api.bad_ids", Mute),
-    Mutant("api.bad_ids", LooksUpFirst),
-    Mutant("api.bad_dtypes", Rounds),
-    Mutant("api.bad_ranks", Flattens),
-    Mutant("api.batch_mismatch", Broadcasts),
-    Mutant("probability.never_above_zero", Densities),
+    Mutant("api.bad_ids", broken.Wraps),
+    Mutant("api.bad_ids", broken.CountsFromEnd),
+    Mutant("api.bad_ids", broken.Mute),
+    Mutant("api.bad_ids", broken.LooksUpFirst),
+    Mutant("api.bad_dtypes", broken.Rounds),
+    Mutant("api.bad_ranks", broken.Flattens),
+    Mutant("api.batch_mismatch", broken.Broadcasts),
+    Mutant("probability.never_above_zero", broken.Densities),
     Mutant(
         "probability.never_nan",
-        NanAfterUnknown,
+        broken.NanAfterUnknown,
         also=_also(
             "api.kinds_of_input probability.sums_to_one probability.two_ways_agree "
             "probability.strings_sum_to_one probability.start_has_no_mass "
@@ -625,40 +186,42 @@ MUTANTS: tuple[Mutant, ...] = (
             "batch.selected_rows accounting.tally_is_of_the_text"
         ),
     ),
-    Mutant("probability.sums_to_one", Leaks, also=_also("probability.strings_sum_to_one")),
+    Mutant("probability.sums_to_one", broken.Leaks, also=_also("probability.strings_sum_to_one")),
     Mutant(
         "probability.sums_to_one", also=_also("probability.strings_sum_to_one"), attributes={"is_normalized": False}
     ),
-    Mutant("probability.sums_to_one", LeaksInNull),
-    Mutant("probability.sums_to_one", LeaksWhenLong, also=_also("state.chunks accounting.tally_is_of_the_text")),
-    Mutant("probability.two_ways_agree", Optimist, also=_also("probability.strings_sum_to_one")),
-    Mutant("probability.all_logprobs_agree", StaleDistributions),
-    Mutant("probability.strings_sum_to_one", Greedy, also=_also("accounting.tally_is_of_the_text")),
-    Mutant("probability.start_has_no_mass", PredictsStart),
-    Mutant("causality.future_is_invisible", Clairvoyant),
-    Mutant("causality.right_padding", SeesPadding),
-    Mutant("state.chunks", ColdChunks, also=_also("accounting.tally_is_of_the_text")),
-    Mutant("state.old_states_stay_valid", OverwritesState),
-    Mutant("state.repeated_call", Learns, also=_also("causality.future_is_invisible state.old_states_stay_valid")),
-    Mutant("state.context_size_is_true", LooksFurther),
-    Mutant("batch.rows_alone", MixesRows, also=_also("accounting.tally_is_of_the_text")),
-    Mutant("batch.row_order", LastRowShort, also=_also("batch.rows_alone")),
-    Mutant("batch.selected_rows", SelectsWrongly),
+    Mutant("probability.sums_to_one", broken.LeaksInNull),
+    Mutant("probability.sums_to_one", broken.LeaksWhenLong, also=_also("state.chunks accounting.tally_is_of_the_text")),
+    Mutant("probability.two_ways_agree", broken.Optimist, also=_also("probability.strings_sum_to_one")),
+    Mutant("probability.all_logprobs_agree", broken.StaleDistributions),
+    Mutant("probability.strings_sum_to_one", broken.Greedy, also=_also("accounting.tally_is_of_the_text")),
+    Mutant("probability.start_has_no_mass", broken.PredictsStart),
+    Mutant("causality.future_is_invisible", broken.Clairvoyant),
+    Mutant("causality.right_padding", broken.SeesPadding),
+    Mutant("state.chunks", broken.ColdChunks, also=_also("accounting.tally_is_of_the_text")),
+    Mutant("state.old_states_stay_valid", broken.OverwritesState),
+    Mutant(
+        "state.repeated_call", broken.Learns, also=_also("causality.future_is_invisible state.old_states_stay_valid")
+    ),
+    Mutant("state.context_size_is_true", broken.LooksFurther),
+    Mutant("batch.rows_alone", broken.MixesRows, also=_also("accounting.tally_is_of_the_text")),
+    Mutant("batch.row_order", broken.LastRowShort, also=_also("batch.rows_alone")),
+    Mutant("batch.selected_rows", broken.SelectsWrongly),
     Mutant(
         "sampling.same_seed_same_text",
-        Moody,
+        broken.Moody,
         also=_also(
             "api.empty_text probability.two_ways_agree state.chunks state.old_states_stay_valid "
             "state.repeated_call state.context_size_is_true batch.rows_alone batch.selected_rows "
             "sampling.cold_is_argmax"
         ),
     ),
-    Mutant("sampling.global_generators_untouched", DrawsGlobally),
-    Mutant("sampling.frequencies", Tires),
-    Mutant("sampling.cold_is_argmax", Drifts),
-    Mutant("persistence.equal_in_fresh_process", SavesHalf),
+    Mutant("sampling.global_generators_untouched", broken.DrawsGlobally),
+    Mutant("sampling.frequencies", broken.Tires),
+    Mutant("sampling.cold_is_argmax", broken.Drifts),
+    Mutant("persistence.equal_in_fresh_process", broken.SavesHalf),
     Mutant("persistence.truncated_file", patches=((storage, "from_bytes", accept_cut_files),)),
-    Mutant("persistence.altered_file", Blank),
+    Mutant("persistence.altered_file", broken.Blank),
     Mutant("persistence.foreign_file", patches=((storage, "from_bytes", accept_any_file),)),
     Mutant("persistence.newer_file", patches=((storage, "from_bytes", accept_later_formats),)),
     Mutant(
@@ -673,6 +236,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "training.vocabulary_from_train_only",
         spec="toy:fault=knows held-out symbols",
     ),
-    Mutant("accounting.uniform_perplexity", MisreadsVocabulary),
-    Mutant("accounting.tally_is_of_the_text", ScoresByBatch),
+    Mutant("accounting.uniform_perplexity", broken.MisreadsVocabulary),
+    Mutant("accounting.tally_is_of_the_text", broken.ScoresByBatch),
 )

@@ -1,0 +1,72 @@
+"""Every registered model that can run here passes every conformance check."""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+
+import pytest
+
+import lmzoo
+from lmzoo import storage
+from lmzoo.conformance import CheckResult, check_language_model
+from lmzoo.corpus import Corpus, corpus_from_texts
+from lmzoo.ngram.arpa import read_arpa, write_arpa
+from lmzoo.ngram.config import Smoothing
+from lmzoo.ngram.model import NgramModel
+from lmzoo.registry import MODELS
+from tests.bigram import TEXT
+
+COUNTING = [
+    *("unigram", "bigram", "trigram", "kn5"),
+    *(f"ngram:order=3,smoothing={smoothing}" for smoothing in typing.get_args(Smoothing)),
+    *(f"ngram:order=3,smoothing={smoothing},interpolated=false" for smoothing in ("mkn", "kn", "ad")),
+]
+NEURAL = [name for name, entry in MODELS.items() if entry.family == "neural"]
+
+
+@pytest.fixture(scope="module")
+def corpora() -> dict[str, Corpus]:
+    return {
+        "char": corpus_from_texts({"whole": TEXT * 5}, tokens="char"),
+        "word": corpus_from_texts({"whole": TEXT * 5}, tokens="word", min_freq=30),
+    }
+
+
+def of_status(status: str, results: list[CheckResult]) -> dict[str, str]:
+    return {result.name: result.message for result in results if result.status == status}
+
+
+def assert_right(spec: str, corpus: Corpus) -> None:
+    model = lmzoo.train(spec, corpus, max_steps=10)
+    results = check_language_model(model, spec)
+    assert of_status("failed", results) == {}
+    optional = {"probability.all_logprobs_agree", "state.context_size_is_true"}
+    assert set(of_status("skipped", results)) <= optional
+
+
+def test_every_registered_model_is_checked() -> None:
+    assert {spec.partition(":")[0] for spec in COUNTING} | set(NEURAL) == set(MODELS)
+
+
+# so short a text has no counts of counts to estimate discounts from
+@pytest.mark.filterwarnings("ignore:.*the fixed discounts")
+@pytest.mark.parametrize("tokens", ["char", "word"])
+@pytest.mark.parametrize("spec", COUNTING)
+def test_every_counting_model_is_right(spec: str, tokens: str, corpora: dict[str, Corpus]) -> None:
+    assert_right(spec, corpora[tokens])
+
+
+def test_a_model_that_was_read_from_an_arpa_file_is_right(corpora: dict[str, Corpus], tmp_path: Path) -> None:
+    counted = lmzoo.train("ngram:order=3,smoothing=wb", corpora["word"])
+    assert isinstance(counted, NgramModel)
+    write_arpa(counted, tmp_path / "model.arpa")
+    model = read_arpa(tmp_path / "model.arpa")
+    assert of_status("failed", check_language_model(model)) == {}
+    assert of_status("failed", check_language_model(storage.load(storage.save(model, tmp_path / "model.lm")))) == {}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", NEURAL)
+def test_every_neural_model_is_right(name: str, corpora: dict[str, Corpus]) -> None:
+    assert_right(f"{name}:hidden=8", corpora["char"])

@@ -1,0 +1,103 @@
+"""Models, texts and devices resolved before a run: presets, what cannot run here, one policy for a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.describe import COUNTING_SET, answer, resolve_corpora, resolve_models
+from bench.records import CorpusSpec, Question
+from lmzoo.errors import MissingLibraryError, SpecError
+from lmzoo.registry import MODELS, ModelEntry
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    path = tmp_path / "text.txt"
+    path.write_text("the cat sat on the mat\n" * 50, encoding="utf-8")
+    return str(path)
+
+
+def names(models: str) -> list[str]:
+    return [model.model for model in resolve_models(models)[0]]
+
+
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every model that requires a library lacks it."""
+    monkeypatch.setattr(ModelEntry, "missing", lambda self: "not installed" if self.requires else None)
+
+
+def test_counting_is_its_documented_set() -> None:
+    assert names("counting") == list(COUNTING_SET)
+
+
+@pytest.mark.usefixtures("no_library")
+def test_what_all_cannot_run_is_listed_and_the_rest_runs() -> None:
+    models, unavailable = resolve_models("all")
+    heavy = [name for name, entry in MODELS.items() if entry.in_all and entry.requires]
+    assert [model.model for model in models] == ["unigram", "bigram", "trigram", "kn5"]
+    assert unavailable == dict.fromkeys(heavy, "not installed")
+
+
+@pytest.mark.usefixtures("no_library")
+def test_what_was_named_itself_must_run() -> None:
+    with pytest.raises(MissingLibraryError, match="lstm-scratch: not installed"):
+        resolve_models("all,lstm-scratch")
+
+
+def test_a_model_named_twice_runs_once() -> None:
+    assert names("kn5,counting,kn5").count("kn5") == 1
+
+
+def test_options_split_and_join_as_in_a_spec() -> None:
+    assert names("ngram:order=2,smoothing=mle,unigram") == ["ngram:order=2,smoothing=mle", "unigram"]
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ("lstn", "no model 'lstn'. Did you mean 'lstm-scratch'?"),
+        ("countin", "Did you mean 'counting'?"),
+        ("kn5:k=1,,", "not key=value|an empty item"),
+        ("all:order=2", "'all' stands for several models and takes no options"),
+        ("peers", "leaves no model to run here"),
+        ("ngram:order=0", "order must be 1 to"),
+        ("ngram:smoothing=mkm", "Did you mean 'mkn'?"),
+    ],
+)
+def test_models_that_cannot_be_meant(models: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        resolve_models(models)
+
+
+def test_several_tokenizers_share_the_line_policy(text: str) -> None:
+    both = [CorpusSpec(name=text, tokens=tokens) for tokens in ("char", "word")]
+    assert [facts.documents for facts in resolve_corpora(both)[1]] == ["line", "line"]
+    assert [facts.documents for facts in resolve_corpora(both[:1])[1]] == ["file"]
+    asked = [spec.model_copy(update={"documents": "running"}) for spec in both]
+    assert [facts.documents for facts in resolve_corpora(asked)[1]] == ["running", "running"]
+
+
+def test_one_text_given_twice_is_one_corpus(text: str) -> None:
+    corpora, facts = resolve_corpora([CorpusSpec(name=text), CorpusSpec(name=text, tokens="char")])
+    assert len(corpora) == len(facts) == 1
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cpu:0", "cud", ""])
+def test_a_device_that_is_none(text: str, device: str) -> None:
+    error = answer(Question(models="kn5", corpora=(CorpusSpec(name=text),), devices=(device,))).error
+    assert error is not None
+    assert error.startswith(f"no device {device!r}.")
+
+
+@pytest.mark.torch
+def test_a_gpu_that_is_not_here_is_an_error(text: str) -> None:
+    import torch
+
+    wanted = f"cuda:{torch.cuda.device_count() + 1}"
+    error = answer(Question(models="kn5", corpora=(CorpusSpec(name=text),), devices=(wanted,))).error
+    assert error is not None
+    assert error.startswith(f"device {wanted!r} is not here")
+    assert "\n" not in error

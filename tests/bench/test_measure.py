@@ -1,0 +1,251 @@
+"""One trial in this process: what it measures, and how each kind of failure becomes a record."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import measure, throughput
+from bench.measure import Moment, Trial, classify, tally_record
+from bench.records import CorpusSpec, TrialRecord
+from lmzoo.budget import Budget
+from lmzoo.errors import DivergedError, SpecError
+from lmzoo.interface import Progress
+from lmzoo.tally import Tally
+from tests.bench.stubs import make_trial
+from tests.bench.test_throughput import Clock, Uniform
+
+TEXT = "the cat sat on the mat and the dog sat on the log\n" * 60
+
+
+@pytest.fixture(autouse=True)
+def short_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of speed are shown in test_throughput.py; here they only have to be there."""
+    monkeypatch.setattr(throughput, "REPEAT_S", 0.001)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> CorpusSpec:
+    path = tmp_path / "a text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return CorpusSpec(name=str(path))
+
+
+def run(corpus: CorpusSpec, model: str = "unigram", **changes: Any) -> TrialRecord:
+    return Trial(make_trial(model, corpus=corpus, **changes), lambda: 1.0, lambda _: None).run()
+
+
+class FakeTrainer:
+    """Trains nothing: each step runs `action`, which may raise."""
+
+    def __init__(self, model: Any, action: Callable[[int], None], n_steps: int) -> None:
+        self.model = model
+        self._action = action
+        self._n_steps = n_steps
+
+    def steps(self, train: Any, valid: Any, rng: Any, budget: Budget) -> Iterator[Progress]:
+        for step in range(1, self._n_steps + 1):
+            self._action(step)
+            budget.note(steps_done=step, epochs_done=0.0)
+            yield Progress(tokens=step, steps=step)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., None]:
+    """Let the next trial train a fake; the training clock is the test's."""
+
+    def install(
+        model: type[Uniform] = Uniform, action: Callable[[int], None] = lambda _: None, n_steps: int = 1, **limits: Any
+    ) -> None:
+        def create(spec: Any, vocab: Any, *, device: str) -> FakeTrainer:
+            return FakeTrainer(model(vocab, clock), action, n_steps)
+
+        monkeypatch.setattr(measure, "create_trainer", create)
+        monkeypatch.setattr(measure, "budget_for", lambda *_, **__: Budget(watch=clock.watch(), **limits))
+
+    return install
+
+
+def test_a_uniform_model_has_as_many_choices_as_symbols(corpus: CorpusSpec, fake: Callable[..., None]) -> None:
+    fake()
+    record = run(corpus)
+    assert record.status == "ok"
+    assert record.measured is not None
+    assert record.corpus is not None
+    test = record.measured.test
+    assert test.perplexity.value == pytest.approx(record.corpus.n_symbols, rel=1e-12)
+    assert test.n_tokens == record.corpus.n_test_tokens == sum(record.measured.block_tokens)
+    nats = [nats for nats in record.measured.block_nats if nats is not None]
+    # the blocks cover the text, each token once
+    assert sum(nats) == pytest.approx(test.nll_nats.value, rel=1e-12)
+    assert record.measured.valid.n_tokens == record.corpus.n_valid_tokens
+
+
+def test_a_counting_trial_has_every_figure(corpus: CorpusSpec) -> None:
+    record = run(corpus, "trigram")
+    assert record.measured is not None
+    assert record.parts is not None
+    assert record.memory is not None
+    assert [point.train_tokens for point in record.curve] == [record.measured.train_tokens]
+    assert record.measured.kernel == "numpy"
+    assert record.measured.kept == "last"
+    assert record.measured.model_bytes.value is not None
+    assert record.measured.n_params is not None
+    assert len(record.measured.eval_tokens_per_s.values) >= 5
+    assert record.memory.peak_device_bytes is None
+    assert 0 <= (record.measured.top1_accuracy.value or -1) <= 1
+    assert TrialRecord.model_validate_json(record.model_dump_json()) == record
+
+
+def test_impossible_tokens_make_an_infinite_perplexity_and_no_failure(tmp_path: Path) -> None:
+    paths = {part: tmp_path / f"{part}.txt" for part in ("train", "valid", "test")}
+    for part, text in {"train": "abc" * 50, "valid": "abc" * 10, "test": "abcacb" * 10}.items():
+        paths[part].write_text(text, encoding="utf-8")
+    spec = CorpusSpec(**{part: str(path) for part, path in paths.items()})
+    record = run(spec, "ngram", spec="ngram:order=2,smoothing=mle")
+    assert (record.status, record.reason) == ("ok", None)
+    assert record.measured is not None
+    figure = record.measured.test.perplexity
+    # a-c, c-b and b-a never occur in training: 3 of each 6 tokens, but for the first a after the start
+    assert (figure.value, figure.infinite, figure.reason) == (None, True, "29 tokens of probability zero")
+    assert record.measured.test.n_zero == 29
+    assert None in record.measured.block_nats
+
+
+class Raw(Uniform):
+    """Raw scores in place of ln p."""
+
+    def next_logprobs(self, state: int) -> Any:
+        return np.zeros((state, len(self.vocab)))
+
+
+class Backoff(Uniform):
+    """No distribution, and it says so."""
+
+    is_normalized = False
+
+
+def test_scores_that_are_no_distribution_are_invalid(corpus: CorpusSpec, fake: Callable[..., None]) -> None:
+    fake(Raw)
+    record = run(corpus)
+    assert record.status == "invalid"
+    assert record.reason is not None
+    assert record.reason.startswith("probability.")
+
+
+def test_a_model_that_has_no_perplexity_is_refused_not_failed(corpus: CorpusSpec, fake: Callable[..., None]) -> None:
+    fake(Backoff)
+    record = run(corpus)
+    assert (record.status, record.measured) == ("refused", None)
+    assert "no perplexity" in (record.reason or "")
+
+
+def test_a_diverged_trial_says_where_and_keeps_its_curve(
+    corpus: CorpusSpec, fake: Callable[..., None], clock: Clock
+) -> None:
+    def diverge(step: int) -> None:
+        clock.now_s += 0.25
+        if step == 3:
+            raise DivergedError(step)
+
+    fake(action=diverge, n_steps=5, seconds=10.0)
+    record = run(corpus)
+    assert (record.status, record.reason) == ("diverged", "step 3: the loss or a gradient is not finite")
+    assert [point.train_s for point in record.curve] == [0.25, 0.5]
+    assert record.train_s == 0.75
+
+
+def test_validation_is_not_charged_and_training_is(
+    corpus: CorpusSpec, fake: Callable[..., None], clock: Clock
+) -> None:
+    def train(_: int) -> None:
+        clock.now_s += 1.0
+
+    # scoring a token takes Uniform its time on the same clock; only the steps count
+    fake(action=train, n_steps=4, seconds=100.0)
+    record = run(corpus)
+    assert record.train_s == 4.0
+    assert [point.train_s for point in record.curve] == [1.0, 2.0, 3.0, 4.0, 4.0]
+    assert [point.train_tokens for point in record.curve] == [1, 2, 3, 4, 4]
+    assert clock.now_s > 5.0
+
+
+def test_progress_tells_the_share_of_the_budget(corpus: CorpusSpec, fake: Callable[..., None], clock: Clock) -> None:
+    def train(_: int) -> None:
+        clock.now_s += 1.0
+
+    fake(action=train, n_steps=2, seconds=4.0)
+    moments: list[Moment] = []
+    Trial(make_trial(corpus=corpus), lambda: clock.now_s, moments.append).run()
+    training = [moment for moment in moments if moment.phase == "training"]
+    # one when the step is done, one after its validation; at last the closing validation
+    assert [moment.share for moment in training] == [0.25, 0.25, 0.5, 0.5, 0.5]
+    assert [moment.phase for moment in moments if moment.phase != "training"] == ["loading", "scoring", "timing"]
+
+
+def test_a_warning_is_kept_once_and_without_folders(corpus: CorpusSpec, fake: Callable[..., None]) -> None:
+    def warn(_: int) -> None:
+        warnings.warn("weights of /home/jo/model.bin are not compact", stacklevel=1)
+
+    fake(action=warn, n_steps=3)
+    assert run(corpus).warnings == ("weights of model.bin are not compact",)
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch names its own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (DivergedError(7), "diverged", "step 7: the loss or a gradient is not finite"),
+        (MemoryError(), "out_of_memory", "MemoryError"),
+        (OutOfMemoryError("CUDA out of memory.\nTried 2 GiB"), "out_of_memory", None),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes"), "out_of_memory", None),
+        (RuntimeError("shapes\n  differ"), "failed", "RuntimeError: shapes differ"),
+        (KeyError("x"), "failed", "KeyError: 'x'"),
+        (SpecError("got 3, wanted 4"), "failed", "got 3, wanted 4"),
+        (OSError("no file /home/jo/a.txt"), "failed", "OSError: no file a.txt"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_exception_is_a_status_and_one_line(error: Exception, status: str, reason: str | None) -> None:
+    found, said = classify(error)
+    assert found == status
+    assert "\n" not in said
+    assert reason is None or said == reason
+
+
+def test_an_exception_ends_the_trial_with_a_record(corpus: CorpusSpec, fake: Callable[..., None]) -> None:
+    def fail(_: int) -> None:
+        raise ZeroDivisionError("1 / 0")
+
+    fake(action=fail)
+    logged: list[BaseException] = []
+    record = Trial(make_trial(corpus=corpus), lambda: 0.0, lambda _: None, logged.append).run()
+    assert (record.status, record.reason) == ("failed", "ZeroDivisionError: 1 / 0")
+    assert record.corpus is not None
+    assert [type(error) for error in logged] == [ZeroDivisionError]
+
+
+def test_a_tally_without_known_tokens_has_a_reason_for_each_missing_figure() -> None:
+    # 2 tokens, both out of vocabulary, 1 nat each; characters unknown
+    tally = Tally(nll_nats=2.0, n_tokens=2, n_oov=2, oov_nll_nats=2.0, chars_known=False, bytes_known=False)
+    record = tally_record(tally)
+    assert record.perplexity.value == pytest.approx(math.e)
+    assert record.perplexity_no_oov.reason == "every token is out of vocabulary"
+    assert record.bits_per_char.reason
+    assert record.bits_per_byte.reason
+
+

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from lmzoo.vocab import Vocab
 
 Batched = TypeVar("Batched")
 
+# beyond it the perplexity is no finite number, though the loss itself may be: saturated units can hide a divergence
+_LARGEST_LOSS_NATS = math.log(sys.float_info.max)
 _BATCHES = {"sequential": sequential_batches, "random": random_batches}
 
 
@@ -67,8 +70,8 @@ class NeuralTrainer:
     def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
         """Learn from new weights on, until the budget is spent; yields after every step, the device idle.
 
-        Nothing is taken from `valid`.  Raises `DivergedError` before a step that is not finite could change a weight,
-        and `TooShortError` for a text without tokens.
+        Nothing is taken from `valid`.  Raises `DivergedError` at the first gradient, loss or perplexity that is not
+        finite, before it could change a weight, and `TooShortError` for a text without tokens.
         """
         _check_text(train, self.model.vocab)
         drawn, dropping = _generators(rng, self._device)
@@ -84,7 +87,7 @@ class NeuralTrainer:
             gradients = torch.autograd.grad(turn.loss_nats, weights)
             norm = clip_global_norm(gradients, self.config.clip)
             loss_nats = float(turn.loss_nats.detach())
-            if not (math.isfinite(loss_nats) and math.isfinite(float(norm))):
+            if not (loss_nats < _LARGEST_LOSS_NATS and math.isfinite(float(norm))):
                 raise DivergedError(step)
             optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
             n_tokens += turn.n_tokens

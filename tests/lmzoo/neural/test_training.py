@@ -147,10 +147,12 @@ def test_a_budget_of_seconds_ends_it() -> None:
     assert n_steps == 5
 
 
+@pytest.mark.parametrize("lr", ["1e6", "1e38"])
 @pytest.mark.parametrize("name", ["rnn-scratch", "lstm-cudnn", "mlp"])
-def test_a_loss_that_is_not_finite_ends_it_at_its_step(name: str) -> None:
+def test_a_loss_that_is_not_finite_ends_it_at_its_step(name: str, lr: str) -> None:
+    """At 1e38 weights overflow; at 1e6 saturated units keep the loss finite, but not its perplexity."""
     corpus = corpus_of()
-    trainer = create_trainer(small(name, ",lr=1e38,optimizer=sgd,clip=0,schedule=constant"), corpus.vocab)
+    trainer = create_trainer(small(name, f",lr={lr},optimizer=sgd,clip=0,schedule=constant"), corpus.vocab)
     done: list[Progress] = []
     steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget(steps=50))
     with pytest.raises(DivergedError) as caught:

@@ -147,7 +147,7 @@ class TestKept:
 
     def test_scores_that_are_no_distribution_count_as_infinite(self):
         training, _ = scripted([0.3, 0.9], seconds=2.0)
-        training.trainer._model = lambda p: unnormalized(p)  # type: ignore[method-assign]
+        training.trainer._model = lambda p: unnormalized(p)
 
         def unnormalized(p):
             model = FixedModel(CORPUS.vocab, {"a": p})
@@ -207,8 +207,8 @@ class TestTrain:
 
     def test_what_is_no_spec_or_no_corpus_is_named(self):
         with pytest.raises(SpecError, match="a spec is text such as 'trigram', got int"):
-            train(3, CORPUS)  # type: ignore[arg-type]
+            train(3, CORPUS)
         with pytest.raises(CorpusError, match="a model is trained on a Corpus, got str; make one with load_corpus"):
-            train("trigram", "genesis")  # type: ignore[arg-type]
+            train("trigram", "genesis")
         with pytest.raises(UnknownModelError):
             train("trigrm", CORPUS)

@@ -40,7 +40,7 @@ class UniformModel:
 class HistoryModel(UniformModel):
     """What comes next depends on every token before it and on its place.  The state: how many there were, their sum."""
 
-    context_size = None  # type: ignore[assignment]
+    context_size = None
     _N_STATES = 211
 
     def __init__(self, vocab: Vocab) -> None:

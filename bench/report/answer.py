@@ -62,7 +62,7 @@ def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
     best, others = order[0], order[1:]
     value, interval = best.test_perplexity, best.interval
     range_text = f" (95 % interval {wording.interval(interval.low, interval.high)})" if interval else ""
-    text = f"{label_of(best, order)} has the lowest test perplexity, {wording.perplexity(value)}{range_text}"
+    text = f"{_name(best, order)} has the lowest test perplexity, {wording.perplexity(value)}{range_text}"
     if not others:
         return f"{text}; no other model was ranked."
     verdicts = verdicts_of(best, pairs)
@@ -81,7 +81,7 @@ def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequen
     passed = [(name, times[best.model, best.device, name]) for name in names]
     text = [f"{_target(name)} after {wording.seconds(by_s)}" for name, (_, by_s) in passed if math.isfinite(by_s)]
     never = [_target(name) for name, (_, by_s) in passed if not math.isfinite(by_s)]
-    start = f"The best neural model, {label_of(best, order)} ({wording.perplexity(best.test_perplexity)}),"
+    start = f"The best neural model, {_name(best, order)} ({wording.perplexity(best.test_perplexity)}),"
     if not names:
         return f"{start} had no counting model to pass."
     parts = [f"passed {wording.listed(text)} of training"] if text else []
@@ -90,11 +90,16 @@ def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequen
 
 
 def _target(name: str) -> str:
-    return f"perplexity {name.removeprefix('ppl=')}" if name.startswith("ppl=") else name
+    return f"perplexity {name.removeprefix('ppl=')}" if name.startswith("ppl=") else wording.isolated(name)
+
+
+def _name(row: Row, among: Sequence[Row]) -> str:
+    """A row's name inside a sentence."""
+    return wording.isolated(label_of(row, among))
 
 
 def _names(rows: Sequence[Row], among: Sequence[Row]) -> str:
-    names = [label_of(row, among) for row in rows]
+    names = [_name(row, among) for row in rows]
     if len(names) > _MAX_NAMES:
         names = [*names[: _MAX_NAMES - 1], f"{len(names) - _MAX_NAMES + 1} more"]
     return wording.listed(names)

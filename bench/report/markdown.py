@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from bench.report.content import Report, Section
 from bench.report.sheets import Sheet
 
-# what could start markup anywhere in a line; pipes would end a cell
-_MARKUP = re.compile(r"([\\`*_\[\]<>|#&~$])")
+# what can start markup in the middle of a line, or end a cell; an underscore inside a word or a lone ~ cannot
+_MARKUP = re.compile(r"[\\`*\[\]<|$]|(?<!\w)_|_(?!\w)|~(?=.)|(?<=.)~|&(?=#?\w+;)")
 # what is markup at the start of a line only
-_LINE_START = re.compile(r"^(\d+)([.)])|^([-+=])")
+_LINE_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+=#>]))")
 _RULES = {"l": ":---", "r": "---:"}
 
 
@@ -21,27 +21,31 @@ def to_markdown(report: Report) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text on one line that Markdown shows as it is, HTML in it included."""
-    text = _MARKUP.sub(r"\\\1", " ".join(text.split()))
-    return _LINE_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[1] else f"\\{m[3]}", text)
+    """Text on one line that Markdown shows as it is, HTML in it included; not for the start of a line."""
+    return _MARKUP.sub(lambda match: f"\\{match[0]}", " ".join(text.split()))
+
+
+def escaped_line(text: str) -> str:
+    """The same for a text that stands at the start of a line, where numbers and dashes would make a list."""
+    return _LINE_START.sub(lambda match: f"{match[1] or ''}\\", escaped(text), count=1)
 
 
 def _lines(report: Report) -> Iterator[str]:
-    yield f"# {escaped(report.title)}"
+    yield f"# {escaped_line(report.title)}"
     for section in report.sections:
-        yield from ("", f"{'#' * section.level} {escaped(section.title)}")
+        yield from ("", f"{'#' * section.level} {escaped_line(section.title)}")
         yield from _section_lines(section)
 
 
 def _section_lines(section: Section) -> Iterator[str]:
     for paragraph in section.paragraphs:
-        yield from ("", escaped(paragraph))
+        yield from ("", escaped_line(paragraph))
     for figure in section.figures:
         yield from ("", f"![{escaped(figure.alt)}](plots/{figure.stem}.png)")
     for sheet in section.sheets:
-        yield from ("", f"{escaped(sheet.caption)}:", "", *_table_lines(sheet))
+        yield from ("", f"{escaped_line(sheet.caption)}:", "", *_table_lines(sheet))
     if section.bullets:
-        yield from ("", *[f"- {escaped(bullet)}" for bullet in section.bullets])
+        yield from ("", *[f"- {escaped_line(bullet)}" for bullet in section.bullets])
 
 
 def _table_lines(sheet: Sheet) -> Iterator[str]:

@@ -34,7 +34,8 @@ class Group:
     @property
     def title(self) -> str:
         """The group in words, for headings."""
-        parts = [part for part in (self.tokenizer, self.normalize and f"normalised with {self.normalize}") if part]
+        normalised = "not normalised" if self.normalize == "none" else f"normalised with {self.normalize}"
+        parts = [part for part in (self.tokenizer, self.normalize and normalised) if part]
         if self.documents:
             parts.append(f"a document per {self.documents}" if self.documents != "running" else "running text")
         if self.train_fraction != 1:

@@ -75,7 +75,7 @@ def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], 
     rows = []
     for place, row in enumerate(order, start=1):
         summary = summaries[id(row)]
-        value = wording.perplexity(number(summary["test_perplexity"])) if row.is_ranked else row.status
+        value = _perplexity(row) if row.is_ranked else row.status.replace("_", " ")
         against = {"better": "worse", "worse": "better"}
         seen = verdicts.get((row.model, row.device))
         rows.append(
@@ -89,6 +89,13 @@ def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], 
         )
     headers = ("#", "model", "test perplexity", "against best", *[name for name, _ in _QUALITY])
     return Sheet(caption="ranked by test perplexity", headers=headers, align="rlrl" + "r" * len(_QUALITY), rows=rows)
+
+
+def _perplexity(row: Row) -> str:
+    """The test perplexity; an infinite one says how many tokens were impossible."""
+    n_zero = max((m.test.n_zero for m in row.measured), default=0)
+    note = f" ({n_zero:,} zero-probability tokens)" if n_zero and row.test_perplexity == math.inf else ""
+    return wording.perplexity(row.test_perplexity) + note
 
 
 def _not_ranked(order: Sequence[Row]) -> list[Sheet]:

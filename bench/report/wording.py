@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
 NOT_AVAILABLE = "n/a"
 NOT_REACHED = "not reached"
+_TURNING = ("R", "AL", "AN", "RLE", "RLO", "LRE", "LRO")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _COUNT_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -52,7 +54,7 @@ def count(value: float | None, digits: int = 3) -> str:
     for unit, letter in _COUNT_UNITS:
         if abs(value) >= unit:
             return f"{rounded(value / unit, digits)} {letter}"
-    return rounded(value, digits)
+    return f"{value:.0f}" if value == int(value) else rounded(value, digits)
 
 
 def percent(share: float | None) -> str:
@@ -63,6 +65,12 @@ def p_value(p: float | None) -> str:
     if p is None:
         return NOT_AVAILABLE
     return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def isolated(name: str) -> str:
+    """A name that leaves the order of the words around it alone, whatever direction its own signs run in."""
+    is_simple = all(unicodedata.bidirectional(sign) not in _TURNING for sign in name)
+    return name if is_simple else f"\u2068{name}\u2069"
 
 
 def listed(names: Sequence[str]) -> str:

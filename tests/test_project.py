@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 import re
 import subprocess
 import sys
@@ -11,9 +13,12 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+import click
 import pytest
 
 import lmzoo
+from bench.describe import PRESETS
+from lmzoo.registry import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_LINES = 400
@@ -59,6 +64,7 @@ BENCH_ORDER = (
     "store",
     "stats",
     "report",
+    "terminal",
     "compare",
     "tune",
 )
@@ -191,3 +197,49 @@ def test_the_changelog_has_this_version() -> None:
     lines = [line for line in changelog.splitlines() if line.startswith("- ")]
     assert lines
     assert not [line for line in lines if not re.match(r"- \[(lmzoo|bench|rules|results)\] ", line)]
+
+
+COMMAND_LINES = ("lmzoo.cli.commands", "bench.run", "bench.report.__main__", "bench.compare")
+
+
+def options_of(command: click.Command) -> Iterator[str]:
+    """The long names of a command's options and of those of its subcommands."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield max(parameter.opts, key=len)
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from options_of(inner)
+
+
+def documentation() -> str:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    return "\n".join(page.read_text(encoding="utf-8") for page in pages)
+
+
+@pytest.mark.parametrize("module", COMMAND_LINES)
+def test_every_option_is_documented(module: str) -> None:
+    commands = [c for c in vars(importlib.import_module(module)).values() if isinstance(c, click.Command)]
+    assert commands
+    shown = set(re.findall(r"`(--[a-z-]+)`", documentation()))
+    assert not {option for command in commands for option in options_of(command)} - shown
+
+
+def test_every_model_and_every_key_of_a_spec_is_documented() -> None:
+    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)))
+    for entry in MODELS.values():
+        module, _, name = entry.config.partition(":")
+        fields = {field.name for field in dataclasses.fields(getattr(importlib.import_module(module), name))}
+        assert not {entry.name, *(fields - set(entry.fixed))} - shown, entry.name
+
+
+def test_the_words_for_several_models_are_documented() -> None:
+    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    assert not [word for word in PRESETS if f"* `{word}`: " not in text]
+
+
+def test_every_page_is_listed() -> None:
+    for index in (ROOT / "docs" / "index.md", ROOT / "docs" / "adr" / "README.md"):
+        listed = set(re.findall(r"\]\(([^)]+)\)", index.read_text(encoding="utf-8")))
+        assert not {page.name for page in index.parent.glob("*.md")} - listed - {index.name}

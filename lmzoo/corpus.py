@@ -248,6 +248,7 @@ def corpus_from_texts(
         normalizer=normalize,
         tokenizer=tokens,
         has_eos=policy != "file",
+        n_starts=1 if policy == "running" else None,
         own_unk=own_unk,
         min_freq=min_freq,
     )

@@ -208,24 +208,25 @@ def build_vocab(
     normalizer: str = "none",
     tokenizer: str = "char",
     has_eos: bool = False,
+    n_starts: int | None = None,
     own_unk: bool = False,
     min_freq: int = 1,
 ) -> Vocab:
     """The vocabulary of training documents (already normalised): tokens seen at least `min_freq` times.
 
     Ids fall by frequency, ties by the token itself, so the result does not depend on the order of the documents.
+    `n_starts`: how many of them open with `<s>` (None: all; running text has one start and many ends).
     """
     if min_freq < 1:
         raise InputError(f"min_freq must be at least 1, got {min_freq}")
     _named(tokenizer, TOKENIZERS, "tokenizer")
     split = TOKENIZERS[tokenizer].split
     texts = list(documents)
-    n_documents = len(texts)
     counts = Counter(itertools.chain.from_iterable(texts if tokenizer == "char" else map(split, texts)))
     spelling = _spelling_of(counts, by_words=TOKENIZERS[tokenizer].by_words)
-    reserved = {UNK: counts.pop(UNK, 0) if own_unk else 0, BOS: n_documents}
+    reserved = {UNK: counts.pop(UNK, 0) if own_unk else 0, BOS: len(texts) if n_starts is None else n_starts}
     if has_eos:
-        reserved[EOS] = n_documents
+        reserved[EOS] = len(texts)
     kept = sorted((t for t, n in counts.items() if n >= min_freq), key=lambda t: (-counts[t], t))
     reserved[UNK] += counts.total() - sum(counts[t] for t in kept)
     by_words = TOKENIZERS[tokenizer].by_words

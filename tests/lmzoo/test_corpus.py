@@ -164,6 +164,14 @@ class TestPolicies:
         assert running[0].text == text
         assert (running[0].n_chars, running[0].n_bytes) == (len(text), len(text))
 
+    @pytest.mark.parametrize(
+        ("documents", "n_starts", "n_ends"), [("line", 3, 3), ("running", 1, 3), ("file", 1, None)]
+    )
+    def test_starts_and_ends_are_counted(self, documents, n_starts, n_ends):
+        vocab = corpus_of("a b\nb\na\n", "a\n", tokens="word", documents=documents).vocab
+        assert vocab.counts_V[vocab.bos_id] == n_starts
+        assert (vocab.counts_V[vocab.eos_id] if vocab.eos_id is not None else None) == n_ends
+
     def test_under_file_nothing_ends(self):
         corpus = corpus_of("a b\nb a\n", "a\n", documents="file")
         assert corpus.vocab.eos_id is None

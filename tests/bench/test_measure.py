@@ -166,9 +166,7 @@ def test_a_diverged_trial_says_where_and_keeps_its_curve(
     assert record.train_s == 0.75
 
 
-def test_validation_is_not_charged_and_training_is(
-    corpus: CorpusSpec, fake: Callable[..., None], clock: Clock
-) -> None:
+def test_validation_is_not_charged_and_training_is(corpus: CorpusSpec, fake: Callable[..., None], clock: Clock) -> None:
     def train(_: int) -> None:
         clock.now_s += 1.0
 
@@ -247,5 +245,3 @@ def test_a_tally_without_known_tokens_has_a_reason_for_each_missing_figure() -> 
     assert record.perplexity_no_oov.reason == "every token is out of vocabulary"
     assert record.bits_per_char.reason
     assert record.bits_per_byte.reason
-
-

@@ -1,0 +1,317 @@
+"""The command line: bad arguments, whole runs, interruption, resuming, and what stays out of the files."""
+
+from __future__ import annotations
+
+import csv
+import getpass
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from bench import run as run_module
+from bench.records import RunInfo, TrialRecord
+from tests.bench import stubs
+
+# the runner with the stand-in for its worker
+WITH_STUB = """
+import sys
+from bench import run
+from tests.bench import stubs
+run.LocalExecutor = lambda **_: stubs.stub_executor()
+{before}
+status = run.main(sys.argv[1:])
+print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
+sys.exit(status)
+"""
+NO_REPORT = "run._report = lambda *_: None"
+HEAVY = {"numpy", "torch", "pandas", "matplotlib", "numba", "nltk"}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "my texts" / "a.txt"
+    path.parent.mkdir()
+    # every line another, so that no test line is a training line
+    path.write_text("".join(f"the cat sat on mat {i}\n" for i in range(60)), encoding="utf-8")
+    return path
+
+
+def start(
+    *arguments: str | Path, before: str = NO_REPORT, variables: Mapping[str, str] | None = None, **options: object
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WITH_STUB.format(before=before), *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | dict(variables or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    output, errors = process.communicate(timeout=60)
+    return process.returncode, output, errors
+
+
+def records_in(folder: Path) -> dict[str, TrialRecord]:
+    paths = sorted((folder / "trials").glob("*.json"))
+    records = [TrialRecord.model_validate_json(path.read_bytes()) for path in paths]
+    return {record.trial.model: record for record in records}
+
+
+def in_process(*arguments: str | Path) -> int:
+    return run_module.main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "LocalExecutor", lambda **_: stubs.stub_executor())
+    monkeypatch.setattr(run_module, "_report", lambda *_: None)
+
+
+BAD_ARGUMENTS = {
+    "--models lstn": "no model 'lstn'. Did you mean 'lstm-scratch'?",
+    "--models kn5:ordr=3": "kn5 has no option 'ordr'.",
+    "--models ngram:order=many": "order of ngram is of type int, got 'many'",
+    "--models kn5,,bigram": "an empty item in 'kn5,,bigram'",
+    "--corpus genesi": "no corpus and no file 'genesi'. Did you mean 'genesis'?",
+    "--corpus genesis --tokens chr": "no tokenizer 'chr'. Did you mean 'char'?",
+    "--corpus genesis --normalize leters": "no normaliser 'leters'. Did you mean 'letters'?",
+    "--corpus genesis --documents lines": "no context policy 'lines'. Did you mean 'line'?",
+    "--device gpu": "no device 'gpu'. Did you mean 'cuda'?",
+    "--device cpu,": "an empty item in --device 'cpu,'",
+    "--seeds 0": "'--seeds': 0 is not in the range",
+    "--seeds two": "'--seeds': 'two' is not a valid integer",
+    "--budget nan": "'--budget': 'nan' is not a number above 0",
+    "--budget 0": "'--budget': '0' is not a number above 0",
+    "--epochs -1": "'--epochs': '-1' is not a number above 0",
+    "--max-steps 0": "'--max-steps': 0 is not in the range",
+    "--min-freq 0": "'--min-freq': 0 is not in the range",
+    "--threads 0": "'--threads': 0 is not in the range",
+    "--time-limit inf": "'--time-limit': 'inf' is not a number above 0",
+    "--target-ppl 5,x": "'--target-ppl': 'x' is not a number above 0",
+    "--target-ppl 0.5": "a perplexity is at least 1, got 0.5",
+    "--train a.txt": "--train and --test are both needed, got --train alone",
+    "--train a.txt --test b.txt --corpus genesis": "--corpus and --train exclude each other",
+    "--train nowhere.txt --test nowhere.txt": "nowhere.txt",
+    "--resume --force": "--resume and --force exclude each other",
+    "--modles kn5": "No such option '--modles'.",
+    "kn5": "unexpected extra argument (kn5)",
+}
+
+
+@pytest.mark.usefixtures("stubbed")
+@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+def test_a_bad_argument_is_one_line_and_nothing_is_written(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert in_process(*arguments.split()) == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    assert BAD_ARGUMENTS[arguments] in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_a_text_that_cannot_be_read_names_file_and_offset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"12345\xff")
+    assert in_process("--corpus", path, "--out", tmp_path / "run") == 2
+    errors = capsys.readouterr().err
+    assert "bad.txt" in errors
+    assert re.search(r"\b5\b", errors)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_a_run_has_a_row_for_each_trial_whatever_became_of_it(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(stubs.BEHAVIOUR, "unigram=raises,bigram=killed,trigram=sleeps")
+    out = tmp_path / "run"
+    arguments = ["--models", "unigram,bigram,trigram,kn5", "--corpus", text, "--out", out, "--time-limit", "2"]
+    assert in_process(*arguments) == 1
+    found = {model: record.status for model, record in records_in(out).items()}
+    assert found == {"unigram": "failed", "bigram": "killed", "trigram": "timed_out", "kn5": "ok"}
+    errors = capsys.readouterr().err
+    assert [line[:5] for line in errors.splitlines()] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+    assert "[2/4] bigram on a.txt: killed, signal 9 (SIGKILL)" in errors
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_an_existing_folder_is_refused_resumed_or_moved_aside(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    arguments = ["--models", "unigram,bigram", "--corpus", text, "--out", out]
+    assert in_process(*arguments, "--resume") == 0
+    assert in_process(*arguments) == 2
+    assert "exists already" in capsys.readouterr().err
+    first = {path.name: path.read_bytes() for path in (out / "trials").iterdir()}
+    assert in_process(*arguments, "--resume") == 0
+    assert {path.name: path.read_bytes() for path in (out / "trials").iterdir()} == first
+    info = RunInfo.model_validate_json((out / "run.json").read_bytes())
+    assert sorted(info.reused) == sorted(Path(name).stem for name in first)
+    assert in_process(*arguments, "--force") == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run.old-1" / "trials").iterdir()} == first
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_an_overlap_of_test_and_training_text_is_said_with_its_percentage(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--train", text, "--valid", text, "--test", text, "--models", "unigram", "--out", tmp_path / "run"]
+    assert in_process(*arguments) == 0
+    assert "100% of the test lines stand verbatim in the training text" in capsys.readouterr().out
+    info = RunInfo.model_validate_json((tmp_path / "run" / "run.json").read_bytes())
+    assert "100%" in info.warnings[0]
+
+
+@pytest.fixture
+def sleeping(text: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, list[str | Path]]]:
+    """A runner whose third trial never ends, two of them being finished."""
+    out = tmp_path / "run"
+    arguments: list[str | Path] = ["--models", "unigram,bigram,trigram", "--corpus", text, "--out", out]
+    process = start(*arguments, variables={stubs.BEHAVIOUR: "trigram=sleeps"})
+    assert process.stderr is not None
+    try:
+        seen = [process.stderr.readline() for _ in range(2)]
+        assert seen[1].startswith("[2/3] bigram")
+        yield process, out, arguments
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(
+    sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]],
+) -> None:
+    process, out, arguments = sleeping
+    process.send_signal(signal.SIGINT)
+    status, output, errors = finish(process)
+    assert status == 130
+    assert errors.splitlines()[0].startswith("error: interrupted; finished trials are in")
+    assert "Traceback" not in errors
+    assert f"results in {out}" in output
+    assert sorted(records_in(out)) == ["bigram", "unigram"]
+    assert not list(out.rglob("*.tmp"))
+    assert finish(start(*arguments, "--resume"))[0] == 0
+    assert sorted(records_in(out)) == ["bigram", "trigram", "unigram"]
+
+
+def test_after_a_kill_the_rest_is_run_and_the_finished_is_not(
+    sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]],
+) -> None:
+    process, out, arguments = sleeping
+    process.kill()
+    process.wait()
+    before = {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("*.json")}
+    status, _, errors = finish(start(*arguments, "--resume"))
+    assert status == 0
+    assert [line.rpartition("(")[2] for line in errors.splitlines()[:2]] == ["there already)"] * 2
+    after = {path.name: path.stat().st_mtime_ns for path in (out / "trials").glob("*.json")}
+    assert len(before) == 2
+    assert len(after) == 3
+    assert before.items() <= after.items()
+
+
+def test_a_second_run_into_the_same_folder_is_refused(
+    sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]],
+) -> None:
+    _, _, arguments = sleeping
+    for option in ("--resume", "--force"):
+        status, _, errors = finish(start(*arguments, option))
+        assert status == 2
+        assert "is in use by another run" in errors
+
+
+def test_a_full_disk_is_one_line(text: Path, tmp_path: Path) -> None:
+    before = f"""{NO_REPORT}
+import errno, os
+from bench import store
+real, written = store.write_atomically, []
+def full(path, data):
+    written.append(path)
+    if len(written) > 2:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    real(path, data)
+store.write_atomically = full
+"""
+    out = tmp_path / "run"
+    arguments = ["--models", "unigram,bigram,trigram", "--corpus", text, "--out", out]
+    status, _, errors = finish(start(*arguments, before=before))
+    assert status == 1
+    assert "error: cannot write trials/" in errors
+    assert "No space left on device" in errors
+    assert "Traceback" not in errors
+    assert list(records_in(out)) == ["unigram"]
+
+
+@pytest.mark.parametrize("way", ["from a command string", "from standard input"])
+def test_the_runner_is_light_wherever_it_is_started_from(way: str, text: Path, tmp_path: Path) -> None:
+    arguments = ["--models", "unigram", "--corpus", str(text), "--out", str(tmp_path / "run")]
+    script = WITH_STUB.format(before=NO_REPORT)
+    command = ["-c", script] if way == "from a command string" else ["-"]
+    done = subprocess.run(
+        [sys.executable, *command, *arguments],
+        input=script,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    modules = set(done.stderr.splitlines()[-1].split())
+    assert "pydantic" in modules
+    assert not HEAVY & modules
+
+
+@pytest.mark.slow
+def test_a_whole_run_with_its_report(tmp_path: Path) -> None:
+    """A Chinese text in a folder with spaces; neither the console nor the locale knows such letters."""
+    folder = tmp_path / "我的 文本"
+    folder.mkdir()
+    path = folder / "红楼梦.txt"
+    path.write_text("满纸荒唐言，一把辛酸泪！都云作者痴，谁解其中味？\n" * 60, encoding="utf-8")
+    plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": "cp1252"}
+    variables = os.environ | plain | {"PYTHONPATH": str(ROOT)}
+    arguments = ["--models", "unigram,bigram", "--corpus", path, "--out", folder / "结果", "--target-ppl", "5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.run", *map(str, arguments)], capture_output=True, env=variables, check=False
+    )
+    output, errors = done.stdout.decode("cp1252"), done.stderr.decode("cp1252")
+    assert done.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert "no report" not in errors
+    assert "bigram" in output
+    check_files(folder / "结果")
+
+
+def check_files(out: Path) -> None:
+    """The files that a run promises, and nobody's name in any of them (`:root` is a selector of CSS)."""
+    with (out / "tables" / "summary.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(row["model"] for row in rows) == ["bigram", "unigram"]
+    assert {row["corpus"] for row in rows} == {"红楼梦.txt"}
+    paths = [path for path in out.rglob("*") if path.is_file()]
+    assert {"run.json", "report.md", "report.html"} <= {path.name for path in paths}
+    for path in paths:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name)
+        if path.suffix == ".png":
+            continue  # compressed: two letters of a short name stand in it by chance
+        content = path.read_bytes()
+        for secret in (platform.node(), getpass.getuser(), str(out.parent), str(Path.home()), str(ROOT)):
+            assert not re.search(rb"(?<![\w:])" + re.escape(secret.encode()) + rb"(?![\w])", content), (path, secret)

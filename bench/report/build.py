@@ -11,6 +11,7 @@ from bench.report.markdown import to_markdown
 from bench.report.reading import read_run
 from bench.report.rows import Group, Row, groups_of, pairs_of, rows_of
 from bench.report.tables import write_tables
+from bench.store import write_atomically
 
 
 def build_report(folder: Path) -> list[str]:
@@ -26,7 +27,7 @@ def build_report(folder: Path) -> list[str]:
     write_tables(folder / "tables", run.info, groups, [pair for members in pairs.values() for pair in members])
     figures, warnings = _draw(folder / "plots", groups)
     report = report_of(run, groups, pairs, figures)
-    (folder / "report.md").write_bytes(_encoded(to_markdown(report)))
+    write_atomically(folder / "report.md", _encoded(to_markdown(report)))
     return [*run.warnings, *warnings, *_write_html(folder, report)]
 
 
@@ -43,7 +44,7 @@ def _write_html(folder: Path, report: Report) -> list[str]:
         return [f"no report.html: {missing}"]
     from bench.report.html import to_html
 
-    (folder / "report.html").write_bytes(_encoded(to_html(report, folder / "plots")))
+    write_atomically(folder / "report.html", _encoded(to_html(report, folder / "plots")))
     return []
 
 

@@ -55,9 +55,9 @@ def read_run(folder: Path) -> Run:
             other_rules.append(record)
         else:
             records.append(record)
-    return Run(
-        info=info, records=tuple(records), missing=tuple(missing), warnings=_about_other_rules(info, other_rules)
-    )
+    kept, doubles = _without_doubles(records)
+    warnings = (*_about_other_rules(info, other_rules), *doubles)
+    return Run(info=info, records=kept, missing=tuple(missing), warnings=warnings)
 
 
 def _read_info(folder: Path) -> RunInfo:
@@ -97,6 +97,23 @@ def _read_record(path: Path) -> TrialRecord | None:
 def _schema_version(data: Any) -> int:
     version = data.get("schema_version", SCHEMA_VERSION) if isinstance(data, dict) else SCHEMA_VERSION
     return version if isinstance(version, int) else SCHEMA_VERSION
+
+
+def _without_doubles(records: list[TrialRecord]) -> tuple[tuple[TrialRecord, ...], tuple[str, ...]]:
+    """One record for each model, text, device and seed: a second one would be taken for another seed.
+
+    Planned ones come first; what an earlier plan left behind is named and left out.
+    """
+    kept: dict[tuple[object, ...], TrialRecord] = {}
+    warnings = []
+    for record in records:
+        trial = record.trial
+        place = (trial.model, trial.device, trial.seed, trial.train_fraction, trial.corpus, trial.corpus_sha256)
+        if kept.setdefault(place, record) is not record:
+            warnings.append(
+                f"{trial.model} (seed {trial.seed}): record {trial.trial_id} of an earlier plan is left out"
+            )
+    return tuple(kept.values()), tuple(warnings)
 
 
 def _about_other_rules(info: RunInfo, records: list[TrialRecord]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.report import wording
 from bench.report.answer import label_of, times_to_targets, verdicts_of
-from bench.report.rows import Pair, Row, ranked
+from bench.report.rows import Pair, Row, median, ranked
 from bench.report.tables import Cell, summary_of, targets_of
 
 # a wider matrix than this is not readable; a list of ties takes its place
@@ -26,6 +26,16 @@ class Sheet:
     align: str
     rows: Sequence[Sequence[str]]
 
+
+_PARTS = {
+    "start_and_imports_s": "start, imports",
+    "load_s": "load the text",
+    "train_s": "train",
+    "compile_s": "of it, compile",
+    "validate_s": "validate",
+    "test_s": "test",
+    "throughput_s": "throughput",
+}
 
 Part = tuple[str, tuple[str, ...], list[Sheet]]
 Column = tuple[str, Callable[[Mapping[str, Cell]], str]]
@@ -175,6 +185,25 @@ def _speed_columns(rows: Sequence[Row]) -> list[Column]:
         ("next token, µs", marked("next_token_us", wording.rounded)),
         _column("99th percentile, µs", "next_token_us_p99", wording.rounded),
         ("kernel", lambda summary: str(summary["kernel"] or wording.NOT_AVAILABLE)),
+    ]
+
+
+def _wall_clock(rows: Sequence[Row]) -> list[Sheet]:
+    """Where the seconds of the wall clock went, the median over seeds."""
+    lines = []
+    for row in rows:
+        parts = [record.parts for record in (row.fine or row.records) if record.parts]
+        if parts:
+            seconds = [median(getattr(part, name) for part in parts) for name in _PARTS]
+            lines.append((label_of(row, rows), *map(wording.seconds, seconds)))
+    if not lines:
+        return []
+    headers = ("model", *_PARTS.values())
+    align = "l" + "r" * len(_PARTS)
+    return [
+        Sheet(
+            caption="where the wall clock went (training includes compiling)", headers=headers, align=align, rows=lines
+        )
     ]
 
 

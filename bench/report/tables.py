@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.records import CorpusFacts, CurvePoint, Figure, Measured, RunInfo, TallyRecord, TrialRecord
 from bench.report.rows import Group, Number, Pair, Row, geometric_mean, mean, median
 from bench.stats import Crossing, first_crossing
+from bench.store import write_atomically
 
 Cell = str | bool | Number | None
 
@@ -143,7 +144,8 @@ def write_tables(folder: Path, info: RunInfo, groups: Mapping[Group, Sequence[Ro
     }
     for name, (columns, cells) in tables.items():
         text = to_csv(columns, cells)
-        (folder / f"{name}.csv").write_bytes(text.encode("utf-8", "backslashreplace"))
+        # half surrogates cannot be written as UTF-8
+        write_atomically(folder / f"{name}.csv", text.encode("utf-8", "backslashreplace"))
 
 
 def to_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:

@@ -171,6 +171,15 @@ def test_a_record_from_a_newer_schema_is_unreadable(tmp_path: Path) -> None:
     assert read_tables(tmp_path)["summary"][0]["reason"] == UNREADABLE
 
 
+def test_a_record_of_an_earlier_plan_is_not_taken_for_another_seed(tmp_path: Path) -> None:
+    planned, older = ok(trial("kn5"), 5.0), ok(trial("kn5", trial_id="0-older"), 7.0)
+    write(tmp_path, [planned, older], plan=(planned.trial,))
+    (row,) = read_tables(tmp_path)["summary"]
+    assert planned.measured is not None
+    assert (row["n_seeds"], float(row["test_perplexity"])) == ("1", planned.measured.test.perplexity.value)
+    assert ["0-older" in warning for warning in read_run(tmp_path).warnings] == [True]
+
+
 def test_reused_comes_from_the_run(tmp_path: Path) -> None:
     records = [ok(trial("kn5"), 5.0), ok(trial("mlp"), 6.0)]
     rows = tables(tmp_path, records, reused=(records[1].trial.trial_id,))["summary"]

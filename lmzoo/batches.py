@@ -43,11 +43,11 @@ def sequential_batches(split: Split, *, batch_size: int, num_steps: int, rng: np
     Each long document starts at a random offset in [0, num_steps) and loses the tail that fills no column.
     """
     _check_sizes(batch_size, num_steps)
-    for unit in _units(split, batch_size, num_steps, rng):
-        if len(unit) == 1 and _is_long(split, int(unit[0]), batch_size):
-            yield from _partition(split, int(unit[0]), batch_size, num_steps, rng)
+    for documents, is_long in _units(split, batch_size, num_steps, rng):
+        if is_long:
+            yield from _partition(split, int(documents[0]), batch_size, num_steps, rng)
         else:
-            yield from _side_by_side(split, unit, num_steps)
+            yield from _side_by_side(split, documents, num_steps)
 
 
 def random_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
@@ -85,27 +85,23 @@ def _check_sizes(batch_size: int, num_steps: int) -> None:
             raise InputError(f"{name} must be at least 1, got {value}")
 
 
-def _is_long(split: Split, d: int, batch_size: int) -> bool:
-    # a column of at least 2 tokens, or a document that has no fellow to lie beside
-    return int(split.lengths_D[d]) >= 2 * batch_size
-
-
-def _units(split: Split, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Documents that are batched together, in random order: long ones alone, short ones by like length."""
+def _units(
+    split: Split, batch_size: int, num_steps: int, rng: np.random.Generator
+) -> Iterator[tuple[npt.NDArray[np.int64], bool]]:
+    """Documents that are batched together, in random order, and whether it is one long one; short ones by like length."""
     lengths_D = split.lengths_D
-    is_long_D = lengths_D >= batch_size * num_steps
-    if len(split) == 1:
-        is_long_D = lengths_D >= 2 * batch_size
+    # a document that has no fellow to lie beside is partitioned as soon as its columns have 2 tokens
+    is_long_D = lengths_D >= batch_size * (num_steps if len(split) > 1 else 2)
     short = rng.permutation(np.flatnonzero(~is_long_D & (lengths_D > 0)))
     short = short[np.argsort(lengths_D[short], kind="stable")]
-    units = [np.array([d]) for d in np.flatnonzero(is_long_D)]
+    units = [(np.array([d]), True) for d in np.flatnonzero(is_long_D)]
     if len(short):
-        units += np.array_split(short, range(batch_size, len(short), batch_size))
+        units += [(part, False) for part in np.array_split(short, range(batch_size, len(short), batch_size))]
     return (units[u] for u in rng.permutation(len(units)))
 
 
 def _partition(split: Split, d: int, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
-    ids_L = split[d].ids_L
+    ids_L = split.ids_N[split.starts_D1[d] : split.starts_D1[d + 1]]
     n_spare = max(len(ids_L) - batch_size * min(num_steps, len(ids_L) // batch_size), 0)
     offset = int(rng.integers(min(num_steps, n_spare + 1)))
     n_rows = (len(ids_L) - offset) // batch_size

@@ -88,7 +88,7 @@ def _check_sizes(batch_size: int, num_steps: int) -> None:
 def _units(
     split: Split, batch_size: int, num_steps: int, rng: np.random.Generator
 ) -> Iterator[tuple[npt.NDArray[np.int64], bool]]:
-    """Documents that are batched together, in random order, and whether it is one long one; short ones by like length."""
+    """Documents that are batched together, in random order, and whether it is one long one; short ones by length."""
     lengths_D = split.lengths_D
     # a document that has no fellow to lie beside is partitioned as soon as its columns have 2 tokens
     is_long_D = lengths_D >= batch_size * (num_steps if len(split) > 1 else 2)

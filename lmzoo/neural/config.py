@@ -59,9 +59,12 @@ _RECURRENT: Mapping[Recipe, Mapping[str, Any]] = {
     },
     "textbook": {"embedding": 0, "num_steps": 35, "input": "onehot", "sampling": "sequential"},
 }
-_BY_CELL: Mapping[tuple[Recipe, CellName], Mapping[str, Any]] = {}
+_BY_CELL: Mapping[tuple[Recipe, CellName], Mapping[str, Any]] = {
+    ("default", "gru"): {"lr": 0.008},
+    ("default", "lstm"): {"lr": 0.012},
+}
 _WINDOW: Mapping[Recipe, Mapping[str, Any]] = {
-    "default": {"hidden": 256, "embedding": 32, "batch_size": 256, "lr": 0.004, "context_size": 8},
+    "default": {"hidden": 512, "embedding": 32, "batch_size": 256, "lr": 0.002, "context_size": 8},
     # as many predictions a step as the recurrent networks make: 32 x 35
     "textbook": {"embedding": 32, "batch_size": 32 * 35, "context_size": 4},
 }

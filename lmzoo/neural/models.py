@@ -168,7 +168,7 @@ class NeuralModel(ABC, Generic[State]):
         return tokens_BxL
 
     def _distributions(self, hidden_NxH: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Some rows at a time, and their ln p, so that no more than `_MAX_CELLS` of them are held."""
+        """Some rows at a time, and their ln p: a single step of a wide batch may be more than `_MAX_CELLS`."""
         n_rows = max(_MAX_CELLS // len(self.vocab), 1)
         for start in range(0, max(len(hidden_NxH), 1), n_rows):
             rows = slice(start, start + n_rows)
@@ -179,8 +179,9 @@ class NeuralModel(ABC, Generic[State]):
             raise InputError(f"batch_size must be at least 1, got {batch_size}")
 
     def _chunks(self, tokens_BxL: Tokens, n_cells_a_token: int) -> Iterator[slice]:
-        """Spans of tokens that keep every array of a call within `_MAX_CELLS`."""
-        length = max(_MAX_CELLS // (n_cells_a_token * max(len(tokens_BxL), 1)), 1)
+        """Spans of tokens that keep every array of a call, distributions included, within `_MAX_CELLS`."""
+        widest = max(n_cells_a_token, len(self.vocab))
+        length = max(_MAX_CELLS // (widest * max(len(tokens_BxL), 1)), 1)
         return (slice(start, start + length) for start in range(0, tokens_BxL.shape[1], length))
 
 

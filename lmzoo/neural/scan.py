@@ -7,6 +7,7 @@ Sigmoids are taken as (tanh(x/2) + 1)/2, so that one call serves all gates.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,7 @@ def input_product(
     return table.take(ids_N, axis=0)
 
 
+@cache
 def _sigmoid_by_tanh(gates: tuple[str | None, ...], size: int, dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
     """Scale and shift by gate: 1/2 and 1/2 where a sigmoid is wanted, 1 and 0 where the tanh itself is."""
     is_sigmoid_G = np.repeat([gate is not None for gate in gates], size)

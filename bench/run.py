@@ -344,6 +344,11 @@ def _report(folder: Path, say: Any) -> None:
     )
     if done.returncode:
         say(f"warning: no report, {_last_line(done.stderr)}; build it with: python -m bench.report {_shown(folder)}")
+        return
+    # a plot that could not be drawn is told, though the report is there
+    for line in done.stderr.splitlines():
+        if line.startswith("warning: "):
+            say(line)
 
 
 def _show_end(

@@ -294,4 +294,5 @@ def _outcome(items: Sequence[TrialRecord | Missing]) -> tuple[Status, str]:
         return status, reason
     failed = [(seed, why) for one, why, seed in outcomes if one not in FINE]
     seeds = ", ".join(str(seed) for seed, _ in failed)
-    return status, f"{len(failed)} of {len(outcomes)} seeds failed (seed {seeds}): {reason}"
+    which = "seeds" if len(failed) > 1 else "seed"
+    return status, f"{len(failed)} of {len(outcomes)} seeds failed ({which} {seeds}): {reason}"

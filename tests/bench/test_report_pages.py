@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import importlib.util
 import itertools
 import json
 import re
@@ -253,6 +254,19 @@ def test_a_plot_that_fails_loses_nothing_else(tmp_path: Path, monkeypatch: pytes
     assert build_report(tmp_path) == ["plot memory could not be drawn: RuntimeError: no ink"]
     assert "kn5" in markdown_of(tmp_path)
     assert "memory.png" not in markdown_of(tmp_path)
+    assert (tmp_path / "tables" / "summary.csv").is_file()
+
+
+@pytest.mark.parametrize(("library", "lost"), [("matplotlib", "no plots"), ("jinja2", "no report.html")])
+def test_a_missing_library_costs_only_its_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, lost: str
+) -> None:
+    monkeypatch.setattr(plots, "PLOTS", {})
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else find(name))
+    write(tmp_path, [ok(trial("kn5"), 4.4)])
+    assert build_report(tmp_path) == [f"{lost}: {library} is not installed: python -m pip install 'lmzoo[plots]'"]
+    assert "kn5" in markdown_of(tmp_path)
     assert (tmp_path / "tables" / "summary.csv").is_file()
 
 

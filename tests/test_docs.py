@@ -151,6 +151,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not [t for t in targets if not (page.parent / t).exists()]
 
 
+def test_the_readme_starts_with_the_two_commands_that_set_everything_up() -> None:
+    first = next(blocks_of((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert first.text.splitlines() == [
+        "python -m pip install -c constraints.txt -e '.[all]' && python -m bench.run --models all",
+        "python -m pip install tox && tox",
+    ]
+
+
 class TestTheRunnerItself:
     """The runner has to notice what it is there for."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -243,3 +245,32 @@ def test_every_page_is_listed() -> None:
     for index in (ROOT / "docs" / "index.md", ROOT / "docs" / "adr" / "README.md"):
         listed = set(re.findall(r"\]\(([^)]+)\)", index.read_text(encoding="utf-8")))
         assert not {page.name for page in index.parent.glob("*.md")} - listed - {index.name}
+
+
+NEEDS_DATA = """
+import pytest
+
+def test_by_fixture(data_folder):
+    assert data_folder
+
+@pytest.mark.skip(reason="LMZOO_GOLDEN names no folder")
+def test_by_mark():
+    pass
+
+@pytest.mark.skip(reason="for another reason")
+def test_otherwise():
+    pass
+"""
+
+
+@pytest.mark.parametrize(("variables", "outcome"), [({}, "3 skipped"), ({"LMZOO_REQUIRE_DATA": "1"}, "1 skipped")])
+def test_a_skip_for_want_of_data_fails_where_data_is_required(
+    tmp_path: Path, variables: dict[str, str], outcome: str
+) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_data.py").write_text(NEEDS_DATA, encoding="utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("LMZOO_")} | variables
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert outcome in done.stdout.splitlines()[-1]
+    assert done.returncode == bool(variables)

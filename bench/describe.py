@@ -20,7 +20,7 @@ from lmzoo.errors import (
     UnknownModelError,
     did_you_mean,
 )
-from lmzoo.registry import all_entries, find_entry, resolve_config
+from lmzoo.registry import all_entries, family_of, missing_for, resolve_config
 from lmzoo.sources import SOURCES
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
@@ -88,7 +88,7 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
     unavailable: dict[str, str] = {}
     for spec, is_named in _expand(parse_specs(text)):
         facts = model_facts(spec)
-        reason = find_entry(spec.name).missing()
+        reason = missing_for(spec)
         if reason and is_named:
             raise MissingLibraryError(f"{spec.name}: {reason}")
         if reason:
@@ -104,7 +104,7 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
 def model_facts(spec: Spec) -> ModelFacts:
     """A model's resolved options, as JSON values."""
     options = {key: _plain(value) for key, value in dataclasses.asdict(resolve_config(spec)).items()}
-    return ModelFacts(model=spec.text, spec=spec.text, options=options, family=find_entry(spec.name).family)
+    return ModelFacts(model=spec.text, spec=spec.text, options=options, family=family_of(spec))
 
 
 def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:

@@ -38,7 +38,7 @@ from lmzoo.driver import Checkpoint, Training, budget_for
 from lmzoo.errors import DivergedError, LmzooError, StorageError
 from lmzoo.evaluation import block_bounds, evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
-from lmzoo.registry import create_trainer, find_entry
+from lmzoo.registry import create_trainer, entries_of
 from lmzoo.spec import parse_spec
 from lmzoo.tally import Tally
 
@@ -145,8 +145,8 @@ class Trial:
     def _import_libraries(self) -> None:
         """Load what the model needs before memory's baseline is taken."""
         self._tell(Moment(phase="loading"))
-        entry = find_entry(parse_spec(self.spec.spec).name)
-        importlib.import_module(entry.trainer.partition(":")[0])
+        for entry in entries_of(parse_spec(self.spec.spec)):
+            importlib.import_module(entry.trainer.partition(":")[0])
         torch = sys.modules.get("torch")
         if torch is not None:
             torch.set_num_threads(self.spec.threads)

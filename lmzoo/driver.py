@@ -15,7 +15,7 @@ from lmzoo.corpus import Corpus
 from lmzoo.errors import CorpusError, InputError, SpecError
 from lmzoo.evaluation import evaluate
 from lmzoo.interface import LanguageModel, Progress, Storable, Trainer
-from lmzoo.registry import create_trainer, find_entry
+from lmzoo.registry import create_trainer, family_of
 from lmzoo.spec import Spec, parse_spec
 from lmzoo.tally import Tally
 
@@ -130,7 +130,7 @@ def budget_for(
     A counting model counts its text once, whatever the limits.
     """
     given = Budget(seconds=seconds, epochs=epochs, steps=max_steps)
-    if find_entry(spec.name).family == "counting":
+    if family_of(spec) == "counting":
         return Budget()
     if seconds is None and epochs is None and max_steps is None:
         return Budget(seconds=DEFAULT_NEURAL_SECONDS)

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from lmzoo.errors import MissingLibraryError, SpecError, UnknownModelError, UnknownOptionError, did_you_mean
 from lmzoo.interface import Storable, Trainer
-from lmzoo.spec import Spec, configure, parse_spec
+from lmzoo.mixture import MixtureConfig, MixtureTrainer
+from lmzoo.spec import Spec, configure, parse_parts, parse_spec
 from lmzoo.vocab import Vocab
 
 ENTRY_POINTS = "lmzoo.models"
@@ -106,16 +107,39 @@ def _entries() -> list[ModelEntry]:
         family="neural",
         requires={"torch": "torch"},
     )
-    return [*counting, mlp, *neural]
+    mixture = ModelEntry(
+        name=MIXTURE,
+        description="several models as one, weights fitted on validation text: mixture:kn5+lstm-cudnn+cache",
+        config="lmzoo.mixture:MixtureConfig",
+        trainer="lmzoo.mixture:MixtureTrainer",
+        family="counting",
+        in_all=False,
+    )
+    return [*counting, mlp, *neural, mixture]
 
 
+MIXTURE = "mixture"
 MODELS: Mapping[str, ModelEntry] = {entry.name: entry for entry in _entries()}
+
+# what exists only inside a mixture
+_PARTS: Mapping[str, ModelEntry] = {
+    "cache": ModelEntry(
+        name="cache",
+        description="what was said lately is likely to be said again (adaptive)",
+        config="lmzoo.cache:CacheConfig",
+        trainer="lmzoo.cache:CacheTrainer",
+        family="counting",
+        in_all=False,
+    )
+}
 
 # the only classes that a model file can name
 STORED_KINDS: Mapping[str, str] = {
     "ngram": "lmzoo.ngram.model:NgramModel",
     "recurrent": "lmzoo.neural.models:RecurrentModel",
     "window": "lmzoo.neural.models:WindowModel",
+    "cache": "lmzoo.cache:CacheModel",
+    "mixture": "lmzoo.mixture:MixtureModel",
 }
 
 
@@ -128,14 +152,44 @@ def all_entries() -> Mapping[str, ModelEntry]:
     return found
 
 
-def find_entry(name: str) -> ModelEntry:
-    """The entry of this name.  Raises `UnknownModelError`, naming the closest."""
-    entries = all_entries()
+def find_entry(name: str, *, is_part: bool = False) -> ModelEntry:
+    """The entry of this name, or of this part of a mixture.  Raises `UnknownModelError`, naming the closest."""
+    if name in _PARTS and not is_part:
+        raise SpecError(f"{name} exists only inside a mixture, such as mixture:kn5+{name}")
+    entries = {**all_entries(), **_PARTS} if is_part else all_entries()
     if name not in entries:
         raise UnknownModelError(
             f"no model {name!r}.{did_you_mean(name, entries)} List them with: python -m lmzoo models"
         )
     return entries[name]
+
+
+def entries_of(spec: Spec) -> list[ModelEntry]:
+    """The entry of a spec; for a mixture those of its parts."""
+    if spec.name != MIXTURE:
+        return [find_entry(spec.name)]
+    return [find_entry(part.name, is_part=True) for part in _mixture_parts(spec)]
+
+
+def family_of(spec: Spec) -> Literal["counting", "neural"]:
+    """A mixture is neural if any part of it is."""
+    return "neural" if any(entry.family == "neural" for entry in entries_of(spec)) else "counting"
+
+
+def missing_for(spec: Spec) -> str | None:
+    """Why a spec cannot run here, or None."""
+    return next((reason for entry in entries_of(spec) if (reason := entry.missing())), None)
+
+
+def _mixture_parts(spec: Spec) -> list[Spec]:
+    parts = parse_parts(spec)
+    if not parts:
+        raise SpecError(f"{spec.text!r} names no models; write such as mixture:kn5+cache")
+    if len(parts) < 2:
+        raise SpecError(f"a mixture has at least two parts, got {spec.text!r}; write such as mixture:kn5+cache")
+    if any(part.name == MIXTURE for part in parts):
+        raise SpecError(f"no mixture inside a mixture, got {spec.text!r}; name all parts side by side")
+    return parts
 
 
 def available_models() -> dict[str, str]:
@@ -149,7 +203,14 @@ def available_models() -> dict[str, str]:
 def resolve_config(spec: Spec | str) -> Any:
     """The validated config of a spec.  Loads no model and no heavy library."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
-    entry = find_entry(spec.name)
+    if spec.name == MIXTURE:
+        parts = {part.text: _resolve_single(part, is_part=True) for part in _mixture_parts(spec)}
+        return configure(MixtureConfig, {"parts": parts, **spec.options}, "mixture")
+    return _resolve_single(spec)
+
+
+def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
+    entry = find_entry(spec.name, is_part=is_part)
     if spec.value is not None:
         raise SpecError(f"{spec.name} takes options as key=value, got {spec.value!r}")
     taken = sorted(set(spec.options) & set(entry.fixed))
@@ -164,11 +225,13 @@ def create_trainer(spec: Spec | str, vocab: Vocab, *, device: str = "cpu") -> Tr
     """A trainer for a spec.  Raises `SpecError`, `MissingLibraryError`, `MissingDeviceError`."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     config = resolve_config(spec)
-    entry = find_entry(spec.name)
-    reason = entry.missing()
+    reason = missing_for(spec)
     if reason:
         raise MissingLibraryError(f"{spec.name}: {reason}")
-    trainer: Trainer = _load(entry.trainer)(config, vocab, device)
+    if spec.name == MIXTURE:
+        made = zip(entries_of(spec), config.parts.values(), strict=True)
+        return MixtureTrainer(config, [_load(entry.trainer)(part, vocab, device) for entry, part in made])
+    trainer: Trainer = _load(find_entry(spec.name).trainer)(config, vocab, device)
     return trainer
 
 

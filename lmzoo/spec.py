@@ -65,6 +65,21 @@ def parse_specs(text: str) -> list[Spec]:
     return [parse_spec(s) for s in specs]
 
 
+def parse_parts(spec: Spec) -> list[Spec]:
+    """The parts of `name:a+b(key=value)+c`, in order; none for a spec without a bare value."""
+    if spec.value is None:
+        return []
+    parts = []
+    for item in _split_outside_parentheses(spec.value, "+"):
+        name, opening, rest = item.strip().partition("(")
+        if not name:
+            raise SpecError(f"an empty part in {spec.text!r}; write names joined by single '+'")
+        if opening and not rest.endswith(")"):
+            raise SpecError(f"{item!r} in {spec.text!r} is not name(key=value,key=value)")
+        parts.append(parse_spec(f"{name}:{rest[:-1]}" if rest[:-1] else name))
+    return parts
+
+
 def configure(cls: type[Config], options: Mapping[str, Any], owner: str) -> Config:
     """A frozen config dataclass from text options, each converted to its field's type.
 
@@ -113,13 +128,13 @@ def _convert_bool(text: str, what: str) -> bool:
     return words[text.lower()]
 
 
-def _split_outside_parentheses(text: str) -> Sequence[str]:
+def _split_outside_parentheses(text: str, separator: str = ",") -> Sequence[str]:
     items, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += (c == "(") - (c == ")")
         if depth < 0:
             raise SpecError(f"a ')' without its '(' in {text!r}")
-        if c == "," and depth == 0:
+        if c == separator and depth == 0:
             items.append(text[start:i])
             start = i + 1
     if depth:

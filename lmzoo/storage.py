@@ -18,7 +18,7 @@ import numpy as np
 
 from lmzoo.errors import CorruptFileError, ForeignFileError, NewerFileError, StorageError
 from lmzoo.interface import Arrays, LanguageModel, Storable
-from lmzoo.registry import STORED_KINDS, stored_class
+from lmzoo.registry import MIXTURE, STORED_KINDS, stored_class
 from lmzoo.vocab import Vocab
 
 FORMAT = 1
@@ -92,16 +92,27 @@ def from_bytes(data: bytes, source: str) -> LanguageModel[Any]:
     """A model from the bytes of its file; `source` names them in errors."""
     header, end = _header(data, source)
     kind = str(header.get("kind"))
-    stored = stored_class(kind)
-    if stored is None:
+    if stored_class(kind) is None:
         raise NewerFileError(f"{source} holds a model of kind {kind!r}, unknown to this version; upgrade lmzoo")
     payload = _payload(data, end, source)
     try:
         arrays = {entry["name"]: _array(entry, payload) for entry in header["arrays"]}
         vocab = Vocab.from_header(header["vocab"])
-        model: LanguageModel[Any] = stored.from_parts(vocab, header["options"], arrays)  # type: ignore[attr-defined]
+        return _build(kind, vocab, header["options"], arrays)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CorruptFileError(f"{source} is damaged: its header does not describe a model ({error})") from error
+
+
+def _build(kind: str, vocab: Vocab, options: dict[str, Any], arrays: Arrays) -> LanguageModel[Any]:
+    """A model of its parts; a mixture builds its own parts the same way."""
+    stored: Any = stored_class(kind)
+    if stored is None:
+        raise ValueError(f"a part of kind {kind!r}")
+    model: LanguageModel[Any] = (
+        stored.from_parts(vocab, options, arrays, _build)
+        if kind == MIXTURE
+        else stored.from_parts(vocab, options, arrays)
+    )
     return model
 
 

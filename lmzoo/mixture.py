@@ -202,7 +202,8 @@ def fit_linear(logprobs_MxK: Floats) -> Floats:
         if gain_K.max() - 1 < _EM_TOLERANCE:
             break
         weights_K = weights_K * gain_K
-    return np.asarray(weights_K / weights_K.sum())
+    normalized_K: Floats = weights_K / weights_K.sum()
+    return normalized_K
 
 
 def fit_loglinear(parts: Sequence[Floats], tokens_M: npt.NDArray[np.integer[Any]]) -> Floats:

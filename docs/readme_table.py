@@ -25,7 +25,7 @@ What the default command measured on {corpus}: {tokens} tokens, a document per {
 Lower is better; brackets hold 95 % intervals. Every table, curve, plot and record of this run lies in
 [{place}]({place}/report.md).
 
-| model | test perplexity | bits per character | training (s) | tokens scored per second | peak memory (MB) |
+| model | test perplexity | bits per character | training (s) | tokens scored per second | peak memory (MiB) |
 |---|---|---|---|---|---|
 """
 
@@ -75,12 +75,13 @@ def _values(rows: list[dict[str, str]], column: str) -> str:
 
 def _line(row: Mapping[str, str]) -> str:
     cells = (
-        f"`{row['model']}`",
+        # what learns from the text that it is scored on is starred
+        f"`{row['model']}`" + ("*" if row["is_adaptive"] == "true" else ""),
         _perplexity(row),
         _number(row["bits_per_char"], ".3f"),
         _number(row["train_s"], ".3f"),
         _number(row["eval_tokens_per_s"], ",.0f", digits=3),
-        _number(row["peak_rss_bytes"], ".0f", unit=1e6),
+        _number(row["peak_rss_bytes"], ".0f", unit=1024 * 1024),
     )
     return "| " + " | ".join(cells) + " |"
 

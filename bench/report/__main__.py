@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from lmzoo.errors import LmzooError
 def main(folders: tuple[Path, ...]) -> None:
     """Rebuild tables, plots, report.md and report.html of each run in DIR from its records."""
     soften_console()
+    # figures are drawn without a display; a backend left over from elsewhere could keep matplotlib from loading
+    os.environ.pop("MPLBACKEND", None)
     for folder in folders:
         try:
             warnings = build_report(folder)

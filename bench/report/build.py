@@ -34,8 +34,11 @@ def build_report(folder: Path) -> list[str]:
 def _draw(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[Figure], list[str]]:
     if missing := _missing("matplotlib"):
         return [], [f"no plots: {missing}"]
-    from bench.report.plots import draw_all
-
+    try:
+        from bench.report.plots import draw_all
+    # matplotlib refuses to load for many reasons (settings of the user's, broken fonts); the tables do without it
+    except Exception as error:
+        return [], [f"no plots: matplotlib cannot be loaded: {type(error).__name__}: {error}"]
     return draw_all(folder, groups)
 
 

@@ -320,6 +320,15 @@ def test_another_process_with_a_stale_display_gives_the_same_bytes(
     assert outputs(tmp_path) == before
 
 
+def test_a_backend_that_does_not_exist_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "no such backend")
+    write(tmp_path, [ok(trial("kn5"), 4.4)])
+    command = [sys.executable, "-m", "bench.report", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert (tmp_path / "plots" / "perplexity.svg").is_file()
+
+
 @pytest.mark.usefixtures("no_plots")
 def test_the_command(tmp_path: Path) -> None:
     write(tmp_path, [ok(trial("kn5"), 4.4)])

@@ -34,6 +34,8 @@ from bench.report.tables import counting_levels, seed_curves, summary_of
 _BAR_COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9"}
 _HATCHES = {"counting": "///", "neural": ""}
 _WIDTH_IN = 8.4
+# beyond it, limits of axes leave the range of floats
+_LARGEST = 1e100
 # more lines or dots than this cannot be told apart: the best are named, the others are pale
 _MAX_NAMED = 16
 _PALE = Style("#C9CFD6", "o", "-")
@@ -354,7 +356,7 @@ def _finite_curves(rows: Sequence[Row]) -> list[tuple[Row, list[list[tuple[float
 
 def _finite(value: float | None) -> float | None:
     """The value where a logarithmic axis can show it, else None."""
-    return value if value is not None and math.isfinite(value) and value > 0 else None
+    return value if value is not None and 0 < value < _LARGEST else None
 
 
 def _middle(values: Sequence[float]) -> float:

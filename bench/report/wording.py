@@ -14,7 +14,7 @@ _COUNT_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def rounded(value: float | None, digits: int = 3) -> str:
-    """So many significant digits, never an exponent; whole digits are not rounded away."""
+    """So many significant digits, whole digits are not rounded away; an exponent only far from everyday sizes."""
     if value is None:
         return NOT_AVAILABLE
     if not math.isfinite(value):
@@ -22,7 +22,7 @@ def rounded(value: float | None, digits: int = 3) -> str:
     if value == 0:
         return "0"
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    if decimals > 12:
+    if not -12 <= decimals <= 12:
         return f"{value:.{digits - 1}e}"
     return f"{value:,.{max(decimals, 0)}f}"
 

@@ -245,6 +245,12 @@ def test_rows_without_a_finite_value_are_still_a_picture(tmp_path: Path) -> None
     assert "inf" in markdown_of(tmp_path)
 
 
+def test_enormous_perplexities_are_still_a_picture(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("kn5"), 4.0), ok(trial("mlp"), 1e40, levels=[1e200, 1e40]), ok(trial("rnn"), 1e250)])
+    assert build_report(tmp_path) == []
+    assert max(map(len, markdown_of(tmp_path).split())) < 80
+
+
 def test_a_plot_that_fails_loses_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> str:
         raise RuntimeError("no ink")

@@ -365,7 +365,7 @@ def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[s
         here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(normalized)))
         if not normalizer.lossless:
             here = raw_length(text, here, normalizer)
-        cuts.append(max(here, cuts[-1]))
+        cuts.append(here)
     cuts.append(len(text))
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
 

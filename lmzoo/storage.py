@@ -70,7 +70,7 @@ def to_bytes(model: LanguageModel[Any]) -> bytes:
     table = []
     for name, array in arrays.items():
         payload += bytes(-len(payload) % _ALIGNMENT)
-        plain = np.ascontiguousarray(array).astype(np.asarray(array).dtype.newbyteorder("<"), copy=False)
+        plain = np.asarray(array).astype(np.asarray(array).dtype.newbyteorder("<"), copy=False)
         if plain.dtype.str not in _DTYPES:
             raise StorageError(f"array {name} of {model.kind} has type {plain.dtype.str}, which no file can hold")
         table.append({"name": name, "dtype": plain.dtype.str, "shape": list(np.shape(array)), "offset": len(payload)})
@@ -140,7 +140,7 @@ def _payload(data: bytes, start: int, source: str) -> memoryview:
     """What lies between header and checksum.  Raises `CorruptFileError` where any byte before the checksum changed."""
     view = memoryview(data)
     end = len(data) - _SHA256_BYTES
-    if end < start or hashlib.sha256(view[:end]).digest() != view[end:]:
+    if hashlib.sha256(view[:end]).digest() != view[end:]:
         raise CorruptFileError(f"{source} is damaged or cut short: its checksum does not match")
     return view[start:end]
 

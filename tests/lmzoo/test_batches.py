@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lmzoo.batches import inputs_of, one_hot, random_batches, sequential_batches
@@ -123,6 +123,14 @@ class TestState:
             starts = batch.inputs_TxB == split.vocab.bos_id
             assert not starts[1:].any()
             assert batch.is_fresh or not starts.any()
+
+    @given(lengths=st.lists(st.integers(1, 20), min_size=2, max_size=12), **sizes)
+    def test_state_goes_on_within_documents_that_lie_side_by_side(self, lengths, batch_size, num_steps, seed):
+        assume(max(lengths) < batch_size * num_steps)
+        split = numbered(*lengths)
+        rng = np.random.default_rng(seed)
+        for batch in sequential_batches(split, batch_size=batch_size, num_steps=num_steps, rng=rng):
+            assert batch.is_fresh == (split.vocab.bos_id in batch.inputs_TxB[0])
 
     @given(lengths=st.lists(st.integers(1, 60), min_size=1, max_size=8), **sizes)
     def test_random_batches_are_always_fresh(self, lengths, batch_size, num_steps, seed):

@@ -263,7 +263,9 @@ class TestHead:
         assert head.ids_N.tolist() == split.ids_N[: head.n_tokens].tolist()
 
     def test_unknown_tokens_go_with_it(self):
-        split = encode_split("test", ["az", "z", "a"], build_vocab(["a"], has_eos=True), "line")
+        # a z </s>  z </s>  z </s>: unknown at 1, 3 and 5
+        split = encode_split("test", ["az", "z", "z"], build_vocab(["a"], has_eos=True), "line")
+        assert split.oov_M.tolist() == [1, 3, 5]
         head = split.head(5)
         assert head.n_tokens == 5
         assert head.oov_M.tolist() == [1, 3]

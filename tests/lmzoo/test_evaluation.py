@@ -188,6 +188,19 @@ class TestTally:
         assert tally.bits_per_char is None
         assert "normalised text" in tally.bits_per_char_reason
 
+    def test_each_document_has_its_own_unknown_tokens(self):
+        # a </s>  z a </s>  b z z </s>
+        split = encode_split("test", ["a", "za", "bzz"], build_vocab(["ab"], has_eos=True), "line")
+        model = FixedModel(split.vocab, {"a": 0.25, "b": 0.25, "</s>": 0.25, "<unk>": 0.25})
+        tallies = document_tallies(model, split, token_nats(model, split))
+        assert [t.n_oov for t in tallies] == [0, 1, 2]
+        assert [t.oov_nll_nats for t in tallies] == pytest.approx([0.0, 2 * LN2, 4 * LN2])
+        z_nats = split.vocab.spelling.nats("z")
+        assert [t.spelling_nats for t in tallies] == pytest.approx([0.0, z_nats, 2 * z_nats])
+        whole, total = evaluate(model, split), sum(tallies)
+        assert (total.n_tokens, total.n_oov, total.n_chars) == (whole.n_tokens, whole.n_oov, whole.n_chars)
+        assert total.bits_per_char == pytest.approx(whole.bits_per_char)
+
     def test_impossible_tokens_are_counted(self):
         split = encode_split("test", ["abz", "zzb"], build_vocab(["ab"], has_eos=True), "line")
         tally = evaluate(FixedModel(split.vocab, {"a": 0.5, "</s>": 0.5}), split)

@@ -86,6 +86,7 @@ class TestList:
             ("kn5, lstm:hidden=5, lr=1", ["kn5", "lstm:hidden=5,lr=1"]),
             ("ngram,order=2", ["ngram:order=2"]),
             ("kenlm:/a=b,kn5", ["kenlm:/a=b", "kn5"]),
+            ("kn5,lstm(h=1)", ["kn5", "lstm(h=1)"]),
             ("mixture:kn5+lstm(h=1,l=2),kn5", ["mixture:kn5+lstm(h=1,l=2)", "kn5"]),
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,9 +76,14 @@ def _score(model: LanguageModel[Any], split: Split, rows: Rows, *, per_token: bo
         start, end = split.starts_D1[d : d + 2].tolist() if per_token else (0, 0)
         for i in range(start, end):
             token, logprob = model.vocab.tokens[split.ids_N[i]], -float(nats_N[i])
-            reason = "zero probability" if logprob == -float("inf") else None
-            rows.write(split.name, d + 1, i - start + 1, token, logprob, int(i in oov), reason)
+            rows.write(split.name, d + 1, i - start + 1, token, logprob, int(i in oov), _token_reason(logprob))
         yield tally
+
+
+def _token_reason(logprob: float) -> str | None:
+    if math.isnan(logprob):
+        return "not a number"
+    return "zero probability" if math.isinf(logprob) else None
 
 
 def _figures(tally: Tally) -> tuple[int, int, float, float | None, float | None, float | None]:
@@ -91,6 +97,8 @@ def _reason(tally: Tally) -> str | None:
     """Why some figure is missing or infinite, or None."""
     if not tally.is_normalized:
         return "scores do not sum to 1: no perplexity"
+    if math.isnan(tally.nll_nats):
+        return "some scores are no numbers"
     if tally.n_zero:
         return f"{tally.n_zero} zero-probability tokens"
     if tally.n_tokens == tally.n_oov:
@@ -101,7 +109,9 @@ def _reason(tally: Tally) -> str | None:
 def _summary(tally: Tally, n_documents: int) -> str:
     n_tokens, n_oov, _, perplexity, no_oov, bits = _figures(tally)
     shown = [("perplexity", perplexity), ("without OOV", no_oov), ("bits per character", bits)]
-    figures = [f"{name} {'n/a' if value is None else format(value, '.6g')}" for name, value in shown]
+    figures = [
+        f"{name} {'n/a' if value is None or math.isnan(value) else format(value, '.6g')}" for name, value in shown
+    ]
     counts = f"documents {n_documents}, tokens {n_tokens}, OOV {n_oov}"
     reason = _reason(tally)
     return ", ".join((counts, *figures)) + (f" ({reason})" if reason else "")

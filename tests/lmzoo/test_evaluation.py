@@ -257,6 +257,14 @@ class TestBlocks:
         split = split_of("abc " * 100)
         assert all(b.bits_per_char is None for b in evaluate_blocks(UniformModel(split.vocab), split))
 
+    def test_nor_has_a_sum_with_a_piece_in_it(self):
+        # the first document is a block of its own, the second is cut: the characters of one are no measure for both
+        split = by_lines(["", "abc " * 100])
+        blocks = evaluate_blocks(UniformModel(split.vocab), split)
+        assert blocks[0].n_chars == 1
+        assert sum(blocks).bits_per_char is None
+        assert sum(blocks).bits_per_byte is None
+
 
 class TestLineEndsAndMarks:
     @pytest.mark.parametrize("train_end", ["\n", "\r\n", "\r"])

@@ -12,6 +12,7 @@ import sys
 import warnings
 
 import click
+import numpy as np
 import pytest
 
 import lmzoo
@@ -308,6 +309,19 @@ class TestScore:
         assert (table(out)[0]["perplexity"], table(out)[0]["reason"]) == ("", "scores do not sum to 1: no perplexity")
         assert "perplexity n/a" in err
 
+    def test_what_is_no_number_is_never_written(self, typed, words, monkeypatch):
+        model = storage.load(words)
+        monkeypatch.setattr(model, "logprobs", lambda tokens, state: (np.full(tokens.shape, np.nan), state))
+        monkeypatch.setattr(storage, "load", lambda path: model)
+        _, out, _ = typed("score", words, stdin="the cat\n")
+        row = table(out)[0]
+        assert (row["logprob"], row["perplexity"], row["reason"]) == ("", "", "some scores are no numbers")
+        _, out, err = typed("score", words, "--json-lines", stdin="the cat\n")
+        assert json.loads(out)["perplexity"] is None
+        assert "perplexity n/a" in err
+        _, out, _ = typed("score", words, "--per-token", stdin="the cat\n")
+        assert [(r["logprob"], r["reason"]) for r in table(out)] == [("", "not a number")] * 3
+
     @pytest.mark.parametrize(
         ("stdin", "message"),
         [
@@ -443,6 +457,8 @@ class TestEnding:
             [sys.executable, "-m", "lmzoo", "score", "--per-token", str(words), str(long)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # with something left to write at the end
+            env={**os.environ, "PYTHONUNBUFFERED": ""},
         )
         assert writer.stdout.readline().startswith(b"file\tdocument")
         writer.stdout.close()

@@ -6,8 +6,8 @@ of the gru, the rnn and the mlp), by the `valid_perplexity` of runs such as
     python -m bench.run --models lstm-cudnn:lr=0.012 --max-steps 1150
 
 Steps, not seconds, so that the machine's load has no say: about what 2 cores do in 15 s with torch's layers (lstm 1150,
-gru 600, rnn 1800; mlp 4000 of 256 windows).  Tried were learning rates of 0.002 to 0.012, 16 and 32 columns, 192 and 256
-units; for the mlp 256 and 512 units, 8 and 10 tokens of context, learning rates of 0.002 and 0.004.
+gru 600, rnn 1800; mlp 4000 of 256 windows).  Tried were learning rates of 0.002 to 0.012, 16 and 32 columns, 192 and
+256 units; for the mlp 256 and 512 units, 8 and 10 tokens of context, learning rates of 0.002 and 0.004.
 """
 
 from __future__ import annotations

@@ -121,12 +121,17 @@ def run_page(page: Path, folder: Path, *, with_torch: bool) -> None:
 
 
 def cases() -> Iterator[Any]:
+    """Each page with what needs torch and, where torch is missing or nothing needs it, without."""
+    has_torch = importlib.util.find_spec("torch") is not None
     for page in PAGES:
         name = str(page.relative_to(ROOT))
         runnable = [b for b in blocks_of(page.read_text(encoding="utf-8")) if b.language in ("python", "console")]
-        if not all(block.needs_torch for block in runnable):
-            yield pytest.param(page, False, id=name)
-        if any(block.needs_torch for block in runnable):
+        needs_torch = any(block.needs_torch for block in runnable)
+        if not all(block.needs_torch for block in runnable) and not (has_torch and needs_torch):
+            # a run of the harness starts a process per trial
+            marks = [pytest.mark.slow] if any("-m bench.run" in block.text for block in runnable) else []
+            yield pytest.param(page, False, id=name, marks=marks)
+        if needs_torch:
             yield pytest.param(page, True, id=f"{name}-torch", marks=[pytest.mark.torch, pytest.mark.slow])
 
 

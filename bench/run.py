@@ -29,8 +29,8 @@ from lmzoo.errors import LmzooError
 
 OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_CORPUS = "genesis"
-# more threads than this only wait for one another on models of this size
-_MOST_DEFAULT_THREADS = 8
+# one: the same on every machine, and beside other load a second thread mostly makes the first one wait
+DEFAULT_THREADS = 1
 # test lines that stand in the training text too, above which a run warns
 _OVERLAP_WARNING = 0.05
 _MIB = 1024 * 1024
@@ -130,7 +130,7 @@ def _targets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option("--epochs", type=_POSITIVE, help="Epochs of training of each neural model.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Optimiser steps of each neural model.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), help="Threads of every trial.  [default: usable CPUs, at most 8]"
+    "--threads", type=click.IntRange(min=1), default=DEFAULT_THREADS, show_default=True, help="Threads of every trial."
 )
 @click.option(
     "--target-ppl", multiple=True, callback=_targets, help="Validation perplexity to time; may be repeated or a list."
@@ -159,7 +159,7 @@ def _asked(arguments: list[str], options: dict[str, Any]) -> Asked:
         budget_s=options["budget"],
         epochs=options["epochs"],
         max_steps=options["max_steps"],
-        threads=options["threads"] or min(environment.n_cpus_usable(), _MOST_DEFAULT_THREADS),
+        threads=options["threads"],
         time_limit_s=options["time_limit"],
         memory_limit_bytes=None if memory_limit_mib is None else int(memory_limit_mib * _MIB),
         quick=options["quick"],

@@ -108,9 +108,13 @@ class TestSaving:
         with pytest.raises(StorageError, match="cannot write"):
             storage.save(MODEL, tmp_path / "a\0b")
 
-    def test_a_device_is_not_replaced(self):
-        with pytest.raises(StorageError, match="/dev/null: it is there and is no regular file"):
-            storage.save(MODEL, "/dev/null")
+    def test_what_is_no_regular_file_is_not_replaced(self, tmp_path):
+        # a pipe of its own: were the guard broken, a real device would be lost to the whole machine
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        with pytest.raises(StorageError, match="pipe: it is there and is no regular file"):
+            storage.save(MODEL, pipe)
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
 
     def test_what_no_file_can_name_is_not_saved(self, tmp_path, monkeypatch):
         with pytest.raises(StorageError, match="UniformModel cannot be saved"):

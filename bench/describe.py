@@ -20,7 +20,7 @@ from lmzoo.errors import (
     UnknownModelError,
     did_you_mean,
 )
-from lmzoo.registry import all_entries, family_of, missing_for, resolve_config
+from lmzoo.registry import MODELS, all_entries, family_of, missing_for, resolve_config
 from lmzoo.sources import SOURCES
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
@@ -85,8 +85,10 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
     Raises `SpecError`; and `MissingLibraryError` for a model that was named itself and cannot run.
     """
     models: dict[str, ModelFacts] = {}
-    unavailable: dict[str, str] = {}
-    for spec, is_named in _expand(parse_specs(text)):
+    specs = parse_specs(text)
+    no_peers = any(spec.name == "peers" for spec in specs) and not _members("peers")
+    unavailable = {"peers": "no adapter or compressor is installed"} if no_peers else {}
+    for spec, is_named in _expand(specs):
         facts = model_facts(spec)
         reason = missing_for(spec)
         if reason and is_named:
@@ -96,7 +98,7 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
         else:
             models.setdefault(facts.spec, facts)
     if not models:
-        why = "; ".join(f"{model}: {reason}" for model, reason in unavailable.items()) or "nothing is registered"
+        why = "; ".join(f"{model}: {reason}" for model, reason in unavailable.items())
         raise SpecError(f"--models {text} leaves no model to run here ({why})")
     return list(models.values()), unavailable
 
@@ -123,10 +125,12 @@ def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:
 
 
 def _members(preset: str) -> Sequence[str]:
+    """`all`: lmzoo's own models, each once; `peers`: what installed packages add; `counting`: a fixed set."""
     if preset == "counting":
         return COUNTING_SET
-    # adapters and compressors are registered by installed packages; lmzoo's own models are no peers
-    return [name for name, entry in all_entries().items() if preset == "all" and entry.in_all]
+    if preset == "peers":
+        return [name for name in all_entries() if name not in MODELS]
+    return [name for name, entry in MODELS.items() if entry.in_all]
 
 
 def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list[CorpusFacts]]:

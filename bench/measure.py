@@ -44,6 +44,7 @@ from lmzoo.tally import Tally
 
 # progress is told at most so often
 _TOLD_EVERY_S = 0.2
+_FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 # what libraries put into their messages when memory runs out without a MemoryError
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "DefaultCPUAllocator", "bad allocation")
 
@@ -118,6 +119,9 @@ class Trial:
         """Everything from the imports to the record."""
         with warnings.catch_warnings():
             warnings.simplefilter("default")
+            # said to programmers about their code, not to readers about their figures
+            for category in _FOR_PROGRAMMERS:
+                warnings.simplefilter("ignore", category)
             warnings.showwarning = self._note_warning
             try:
                 status, reason, measured = self._measure()

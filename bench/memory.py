@@ -32,6 +32,8 @@ def reset_device_peaks(device: str) -> None:
     if device.startswith("cuda"):
         import torch
 
+        # the allocator has counters once the device was used
+        torch.empty(0, device=device)
         torch.cuda.reset_peak_memory_stats(device)
 
 

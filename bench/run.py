@@ -9,7 +9,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 from pydantic import ValidationError
+from rich.console import Console
 
 from bench import environment, memory, terminal
 from bench.executor.local import LocalExecutor
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LmzooError as error:
         return _complain(str(error), BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
-        return _complain("interrupted before the first trial", INTERRUPTED)
+        return _complain("interrupted; trials that were finished are kept", INTERRUPTED)
     return int(status or OK)
 
 
@@ -236,7 +237,8 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         done = {record.trial.trial_id for record in reused}
         remaining = [trial for trial in plan if trial.trial_id not in done]
         records, interrupted = run_trials(executor or LocalExecutor(debug=asked.debug), remaining, store, view)
-        _report(folder, stderr.print)
+        if _report(folder, stderr.print):
+            stdout.print(terminal.comparison_table(terminal.read_summary(folder / "tables" / "summary.csv")))
     _show_end(stdout, folder, [*reused, *records], answer.unavailable, warnings)
     if interrupted:
         return _complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)
@@ -296,7 +298,7 @@ def _new_folder(asked: Asked, started: datetime) -> Path:
     return folder
 
 
-def _warn_of_conditions(asked: Asked, answer: Answer, warn: Any) -> None:
+def _warn_of_conditions(asked: Asked, answer: Answer, warn: Callable[[str], None]) -> None:
     usable = environment.n_cpus_usable()
     if asked.limits.threads > usable:
         warn(f"{asked.limits.threads} threads on {usable} usable CPUs: times will be long and unsteady")
@@ -332,8 +334,8 @@ def _run_info(
     )
 
 
-def _report(folder: Path, say: Any) -> None:
-    """Build the report in a child process: it loads pandas and matplotlib.  What was measured is safe without it."""
+def _report(folder: Path, say: Callable[[str], None]) -> bool:
+    """Build the report in a child process, which loads pandas and matplotlib; without it what was measured is safe."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.report", str(folder)],
         capture_output=True,
@@ -344,19 +346,17 @@ def _report(folder: Path, say: Any) -> None:
     )
     if done.returncode:
         say(f"warning: no report, {_last_line(done.stderr)}; build it with: python -m bench.report {_shown(folder)}")
-        return
+        return False
     # a plot that could not be drawn is told, though the report is there
     for line in done.stderr.splitlines():
         if line.startswith("warning: "):
             say(line)
+    return True
 
 
 def _show_end(
-    console: Any, folder: Path, records: Sequence[TrialRecord], unavailable: dict[str, str], warnings: Sequence[str]
+    console: Console, folder: Path, records: Sequence[TrialRecord], unavailable: dict[str, str], warnings: Sequence[str]
 ) -> None:
-    summary = folder / "tables" / "summary.csv"
-    if summary.exists():
-        console.print(terminal.comparison_table(terminal.read_summary(summary)))
     for model, reason in unavailable.items():
         console.print(f"not here: {model}: {reason}")
     for record in records:

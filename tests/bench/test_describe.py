@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from bench import describe
 from bench.describe import COUNTING_SET, answer, resolve_corpora, resolve_models
 from bench.records import CorpusSpec, Question
+from lmzoo import registry
 from lmzoo.errors import MissingLibraryError, SpecError
 from lmzoo.registry import MODELS, ModelEntry
 
@@ -45,6 +48,18 @@ def test_what_all_cannot_run_is_listed_and_the_rest_runs() -> None:
 def test_what_was_named_itself_must_run() -> None:
     with pytest.raises(MissingLibraryError, match="lstm-scratch: not installed"):
         resolve_models("all,lstm-scratch")
+
+
+def test_without_installed_adapters_there_are_no_peers() -> None:
+    assert resolve_models("unigram,peers")[1] == {"peers": "no adapter or compressor is installed"}
+
+
+def test_what_another_package_registers_is_a_peer_and_not_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = dataclasses.replace(MODELS["bigram"], name="foreign")
+    monkeypatch.setattr(describe, "all_entries", lambda: {**MODELS, "foreign": foreign})
+    monkeypatch.setattr(registry, "all_entries", lambda: {**MODELS, "foreign": foreign})
+    assert names("peers") == ["foreign"]
+    assert "foreign" not in names("counting,all")
 
 
 def test_a_model_named_twice_runs_once() -> None:

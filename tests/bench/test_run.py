@@ -30,7 +30,7 @@ status = run.main(sys.argv[1:])
 print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 sys.exit(status)
 """
-NO_REPORT = "run._report = lambda *_: None"
+NO_REPORT = "run._report = lambda *_: False"
 HEAVY = {"numpy", "torch", "pandas", "matplotlib", "numba", "nltk"}
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,7 +75,7 @@ def in_process(*arguments: str | Path) -> int:
 @pytest.fixture
 def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "LocalExecutor", lambda **_: stubs.stub_executor())
-    monkeypatch.setattr(run_module, "_report", lambda *_: None)
+    monkeypatch.setattr(run_module, "_report", lambda *_: False)
 
 
 BAD_ARGUMENTS = {

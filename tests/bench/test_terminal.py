@@ -1,0 +1,126 @@
+"""What a run shows, on a terminal, elsewhere, and on a console that cannot show every letter."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from bench import terminal
+from bench.executor.protocol import Ended, Moved, Started
+from bench.records import CorpusSpec, Figure
+from tests.bench.stubs import make_record, make_trial
+
+COLUMNS = (
+    "model,corpus,tokenizer,documents,device,status,reason,test_perplexity,test_perplexity_low,test_perplexity_high,"
+    "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive"
+)
+ROWS = (
+    "mle,a,char,file,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False",
+    "broken,a,char,file,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False",
+    "kn5,a,char,file,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False",
+    "cache,a,char,file,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True",
+)
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> Path:
+    path = tmp_path / "summary.csv"
+    path.write_text("\n".join([COLUMNS, *ROWS]) + "\n", encoding="utf-8")
+    return path
+
+
+def shown(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_best_comes_first_and_what_has_no_perplexity_last(summary: Path) -> None:
+    assert [row["model"] for row in terminal.read_summary(summary)] == ["cache", "kn5", "mle", "broken"]
+
+
+def test_the_table_has_intervals_stars_and_reasons(summary: Path) -> None:
+    console = terminal.console_on(io.StringIO())
+    console.print(terminal.comparison_table(terminal.read_summary(summary)))
+    lines = shown(console).splitlines()
+    (kn5,) = [line for line in lines if "kn5" in line]
+    # 65,011,712 bytes are 62 MiB
+    assert [cell.strip() for cell in kn5.split("│")[1:-1]] == [
+        "kn5",
+        "3.32",
+        "3.19 to 3.46",
+        "1.731",
+        "0.0426",
+        "693,655",
+        "426",
+        "62",
+        "ok",
+    ]
+    assert any("cache*" in line for line in lines)
+    assert any("inf" in line and "mle" in line for line in lines)
+    assert any("killed: signal 9 (SIGKILL)" in line and "n/a" in line for line in lines)
+
+
+def test_columns_that_tell_rows_apart_are_shown(summary: Path) -> None:
+    rows = terminal.read_summary(summary)
+    rows[0]["device"] = "cuda"
+    titles = [column.header for column in terminal.comparison_table(rows).columns]
+    assert "device" in titles
+    assert "corpus" not in titles
+
+
+def test_without_a_terminal_each_finished_trial_is_a_line() -> None:
+    console = terminal.console_on(io.StringIO())
+    trial = make_trial("lstm:hidden=[512]", corpus=CorpusSpec(train="/home/jo/a.txt"), seed=1, device="cuda")
+    with terminal.ProgressView(console, 12).showing() as view:
+        view.note_reused(make_record(make_trial("kn5")))
+        view.handle(Started(trial=trial))
+        view.handle(Moved(trial=trial, phase="training", train_s=1.0, share=0.5, perplexity=4.0))
+        view.handle(Ended(record=make_record(trial)))
+    assert shown(console).splitlines() == [
+        "[ 1/12] kn5 on text: perplexity 2 (there already)",
+        "[ 2/12] lstm:hidden=[512] on a.txt cuda seed 1: perplexity 2 (2.0 s)",
+    ]
+
+
+def test_a_terminal_shows_trial_seconds_left_and_perplexity() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, highlight=False)
+    trial = make_trial("lstm")
+    view = terminal.ProgressView(console, 3)
+    with view.showing():
+        view.handle(Started(trial=trial))
+        view.handle(Moved(trial=trial, phase="training", train_s=5.0, share=0.25, perplexity=4.5))
+        assert view._bars is not None
+        view._bars.refresh()
+        view.handle(Ended(record=make_record(trial)))
+    assert "trial 1/3 lstm on text" in shown(console)
+    # a quarter took 5 s, so three quarters take 15
+    assert "training, 15 s left, perplexity 4.5" in shown(console)
+    assert "[1/3] lstm on text: perplexity 2" in shown(console)
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (Figure(value=3.32031), "perplexity 3.32"),
+        (Figure(infinite=True, reason="3 tokens of probability zero"), "perplexity inf (3 tokens of probability zero)"),
+        (Figure(reason="no tokens"), "no perplexity (no tokens)"),
+    ],
+)
+def test_an_outcome_in_a_few_words(figure: Figure, text: str) -> None:
+    record = make_record(make_trial())
+    assert record.measured is not None
+    test = record.measured.test.model_copy(update={"perplexity": figure})
+    measured = record.measured.model_copy(update={"test": test})
+    assert terminal.outcome_text(record.model_copy(update={"measured": measured})) == text
+
+
+def test_a_letter_that_the_console_lacks_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr("sys.stdout", narrow)
+    terminal.never_raise_on_output()
+    terminal.console_on(narrow).print("红 µ", end="")
+    narrow.flush()
+    assert narrow.buffer.getvalue() == "? µ".encode("cp1252")  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lmzoo.cli.rows import Rows
-from lmzoo.cli.scoring import STDIN, read_input, score_files
+from lmzoo.cli.scoring import STDIN, read_input, score_files, star
 from lmzoo.errors import StorageError, UnknownModelError, did_you_mean
 from lmzoo.text import NORMALIZERS, TOKENIZERS
 
@@ -181,7 +181,7 @@ def _trained(spec: str, model: LanguageModel[Any], corpus: Corpus, output: str) 
     tally = evaluate(model, corpus.valid)
     quality = f"validation perplexity {tally.perplexity:.6g}" if tally.is_normalized else "no perplexity by nature"
     size = f"{corpus.train.n_tokens} training tokens, {len(corpus.vocab)} symbols"
-    return f"{spec}: {size}, {quality}, written to {output}"
+    return f"{spec}: {size}, {quality}, written to {output}{star(model)}"
 
 
 @cli.command(epilog=_SCORE_EXAMPLES)

@@ -46,7 +46,12 @@ def score_files(
             if not per_token:
                 rows.write(split.name, number, *_figures(tally), _reason(tally))
             total, n_documents = total + tally, n_documents + 1
-    click.echo(_summary(total, n_documents), err=True)
+    click.echo(_summary(total, n_documents) + star(model), err=True)
+
+
+def star(model: LanguageModel[Any]) -> str:
+    """What sets the figures of an adaptive model apart, or nothing."""
+    return " * (adaptive: the model learns from the text it scores)" if model.is_adaptive else ""
 
 
 def _encode(model: LanguageModel[Any], name: str, documents: str | None) -> Split:

@@ -309,6 +309,14 @@ class TestScore:
         assert (table(out)[0]["perplexity"], table(out)[0]["reason"]) == ("", "scores do not sum to 1: no perplexity")
         assert "perplexity n/a" in err
 
+    @pytest.mark.parametrize("is_adaptive", [False, True])
+    def test_an_adaptive_model_is_starred(self, typed, words, monkeypatch, is_adaptive):
+        model = storage.load(words)
+        model.is_adaptive = is_adaptive
+        monkeypatch.setattr(storage, "load", lambda path: model)
+        _, _, err = typed("score", words, stdin="the cat\n")
+        assert ("* (adaptive" in err) is is_adaptive
+
     def test_what_is_no_number_is_never_written(self, typed, words, monkeypatch):
         model = storage.load(words)
         monkeypatch.setattr(model, "logprobs", lambda tokens, state: (np.full(tokens.shape, np.nan), state))

@@ -150,6 +150,12 @@ def test_every_block_is_run_or_known_not_to_be(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_page_shows_a_folder_of_somebodys_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.findall(r"(?<![\w.:/])/(?:root|home|Users|tmp|work|var)/\S*", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     targets = [t for t in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in t]

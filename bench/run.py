@@ -238,7 +238,8 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         remaining = [trial for trial in plan if trial.trial_id not in done]
         records, interrupted = run_trials(executor or LocalExecutor(debug=asked.debug), remaining, store, view)
         if _report(folder, stderr.print):
-            stdout.print(terminal.comparison_table(terminal.read_summary(folder / "tables" / "summary.csv")))
+            rows = terminal.read_summary(folder / "tables" / "summary.csv")
+            stdout.print(terminal.comparison_table(rows, stdout.width))
     _show_end(stdout, folder, [*reused, *records], answer.unavailable, warnings)
     if interrupted:
         return _complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import csv
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -23,6 +23,7 @@ from bench.records import TrialRecord, TrialSpec
 
 # where no terminal says how wide it is, no row of the table is cut
 _WIDTH_WITHOUT_TERMINAL = 200
+_WIDTH_OF_ALL_COLUMNS = 120
 _MIB = 1024 * 1024
 
 
@@ -133,47 +134,55 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
 
 
-def comparison_table(rows: Sequence[Mapping[str, str]]) -> Table:
-    """The comparison as people read it; columns that are the same for every row stay out."""
+def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITHOUT_TERMINAL) -> Table:
+    """The comparison as people read it; columns that are the same for every row stay out.
+
+    A terminal narrower than all columns gets the leading ones: a figure is never cut.
+    """
     table = Table(title="Test perplexity, best first")
     shared = [key for key in ("corpus", "tokenizer", "documents", "device") if len({row[key] for row in rows}) > 1]
+    figures = [figure for figure in _FIGURES if width >= _WIDTH_OF_ALL_COLUMNS or figure.title in _LEADING]
     table.add_column("model", overflow="fold")
     for key in shared:
-        table.add_column(key)
-    for title in (
-        "perplexity",
-        "95 % interval",
-        "bits/char",
-        "train s",
-        "scored tokens/s",
-        "next token µs",
-        "peak MiB",
-    ):
-        table.add_column(title, justify="right")
+        table.add_column(key, overflow="fold")
+    for figure in figures:
+        table.add_column(figure.title, justify="right", overflow="fold")
     table.add_column("status", overflow="fold")
     for row in rows:
-        table.add_row(*_cells(row, shared))
+        star = "*" if row["is_adaptive"].lower() == "true" else ""
+        status = row["status"] + (f": {row['reason']}" if row["reason"] else "")
+        table.add_row(
+            row["model"] + star, *(row[key] for key in shared), *(figure.cell(row) for figure in figures), status
+        )
     return table
 
 
-def _cells(row: Mapping[str, str], shared: Sequence[str]) -> list[str]:
-    star = "*" if row.get("is_adaptive", "").lower() == "true" else ""
+def _interval(row: Mapping[str, str]) -> str:
     low, high = row["test_perplexity_low"], row["test_perplexity_high"]
-    interval = f"{_short(low)} to {_short(high)}" if low and high else "n/a"
-    peak = _number(row["peak_rss_bytes"]) / _MIB
-    status = row["status"] + (f": {row['reason']}" if row["reason"] else "")
-    return [
-        row["model"] + star,
-        *(row[key] for key in shared),
-        _short(row["test_perplexity"]),
-        interval,
-        _short(row["bits_per_char"]),
-        _short(row["train_s"], 3),
-        _short(row["eval_tokens_per_s"], 3),
-        _short(row["next_token_us"], 3),
-        f"{peak:.0f}" if math.isfinite(peak) else "n/a",
-        status,
-    ]
+    return f"{_short(low)} to {_short(high)}" if low and high else "n/a"
+
+
+def _peak_mib(row: Mapping[str, str]) -> str:
+    return f"{float(row['peak_rss_bytes']) / _MIB:.0f}" if row["peak_rss_bytes"] else "n/a"
+
+
+class _Figure(NamedTuple):
+    """A column of figures: its title, and a row's cell in it."""
+
+    title: str
+    cell: Callable[[Mapping[str, str]], str]
+
+
+_FIGURES = (
+    _Figure("perplexity", lambda row: _short(row["test_perplexity"])),
+    _Figure("95 % interval", _interval),
+    _Figure("bits/char", lambda row: _short(row["bits_per_char"])),
+    _Figure("train s", lambda row: _short(row["train_s"], 3)),
+    _Figure("scored tokens/s", lambda row: _short(row["eval_tokens_per_s"], 3)),
+    _Figure("next token µs", lambda row: _short(row["next_token_us"], 3)),
+    _Figure("peak MiB", _peak_mib),
+)
+_LEADING = ("perplexity", "95 % interval", "train s", "peak MiB")
 
 
 def _number(text: str) -> float:

@@ -71,6 +71,13 @@ def test_columns_that_tell_rows_apart_are_shown(summary: Path) -> None:
     assert "corpus" not in titles
 
 
+def test_a_narrow_terminal_has_fewer_columns_and_no_figure_cut(summary: Path) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(terminal.comparison_table(terminal.read_summary(summary), console.width))
+    (kn5,) = [line for line in shown(console).splitlines() if "kn5" in line]
+    assert [cell.strip() for cell in kn5.split("│")[1:-1]] == ["kn5", "3.32", "3.19 to 3.46", "0.0426", "62", "ok"]
+
+
 def test_without_a_terminal_each_finished_trial_is_a_line() -> None:
     console = terminal.console_on(io.StringIO())
     trial = make_trial("lstm:hidden=[512]", corpus=CorpusSpec(train="/home/jo/a.txt"), seed=1, device="cuda")

@@ -120,8 +120,9 @@ def recurrent_losses(
         lambda: draw(train, batch_size=config.batch_size, num_steps=config.num_steps, rng=rng),
         lambda batch: batch.n_tokens / train.n_tokens,
     ):
-        ids_TxB = torch.from_numpy(batch.inputs_TxB).long().to(device)
-        targets_TxB = torch.from_numpy(batch.targets_TxB).long().to(device)
+        # astype copies: torch warns of arrays that are read-only, as parts of a text may be
+        ids_TxB = torch.from_numpy(batch.inputs_TxB.astype(np.int64)).to(device)
+        targets_TxB = torch.from_numpy(batch.targets_TxB.astype(np.int64)).to(device)
         if batch.is_fresh:
             state_SxKxBxH = network.zero_state(ids_TxB.shape[1])
         hidden_TxBxH, state_SxKxBxH = network(ids_TxB, state_SxKxBxH.detach(), dropout)
@@ -202,6 +203,9 @@ def _generators(rng: np.random.Generator, device: torch.device) -> tuple[torch.G
 
 def _check_text(train: Split, vocab: Vocab) -> None:
     if train.vocab.fingerprint != vocab.fingerprint:
-        raise VocabularyMismatchError("the training text was encoded with another vocabulary than the model's")
+        raise VocabularyMismatchError(
+            f"the training text was encoded with vocabulary {train.vocab.fingerprint}, the model's is "
+            f"{vocab.fingerprint}; make the trainer with the text's own, or encode it with split.encoded_with(vocab)"
+        )
     if not train.n_tokens:
         raise TooShortError("the training text has no tokens; at least 1 is needed")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -378,5 +379,12 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
+def end_tidily_on_signals() -> None:
+    """Let a polite end (`kill`, `timeout`) be as tidy as Ctrl-C, and let Ctrl-C reach also a job in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
 if __name__ == "__main__":
+    end_tidily_on_signals()
     sys.exit(main())

@@ -26,6 +26,7 @@ from bench import run
 from tests.bench import stubs
 run.LocalExecutor = lambda **_: stubs.stub_executor()
 {before}
+run.end_tidily_on_signals()
 status = run.main(sys.argv[1:])
 print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 sys.exit(status)
@@ -195,11 +196,12 @@ def sleeping(text: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str]
         process.communicate()
 
 
-def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(
-    sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]],
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_keeps_what_is_finished(
+    number: signal.Signals, sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]]
 ) -> None:
     process, out, arguments = sleeping
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     status, output, errors = finish(process)
     assert status == 130
     assert errors.splitlines()[0].startswith("error: interrupted; finished trials are in")

@@ -122,7 +122,7 @@ def _header(data: bytes, source: str) -> tuple[dict[str, Any], int]:
         what = "empty" if not data else "another kind of file"
         if data and _MAGIC.startswith(data):
             raise CorruptFileError(f"{source} is cut short: it ends within its first {len(_MAGIC)} bytes")
-        raise ForeignFileError(f"{source} is not a model file of lmzoo ({what}); write one with lmzoo.save")
+        raise ForeignFileError(f"{source} is not a model file of lmzoo ({what}); {_cure(data, source)}")
     end = _HEADER_START + int.from_bytes(data[_LENGTH], "little")
     if len(data) < end:
         raise CorruptFileError(f"{source} is cut short or damaged: {len(data)} bytes, its header ends at {end}")
@@ -134,6 +134,13 @@ def _header(data: bytes, source: str) -> tuple[dict[str, Any], int]:
     if not isinstance(found, int) or found > FORMAT:
         raise NewerFileError(f"{source} has format {found}, this version reads up to {FORMAT}; upgrade lmzoo")
     return header, end
+
+
+def _cure(data: bytes, source: str) -> str:
+    """What to do about a file of another kind."""
+    if data[:64].lstrip().startswith(b"\\data\\") or source.endswith((".arpa", ".arpa.gz")):
+        return f"it looks like an ARPA file, convert it: python -m lmzoo convert {source} model.lm"
+    return "write one with lmzoo.save"
 
 
 def _payload(data: bytes, start: int, source: str) -> memoryview:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import StorageError
+from lmzoo.interface import LanguageModel
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.smoothing import Table
@@ -45,11 +46,13 @@ class ArpaError(StorageError):
     """A file that is no ARPA file, or a damaged one; the message names the line."""
 
 
-def write_arpa(model: NgramModel, path: str | Path) -> None:
-    """Write a model's tables; `.gz` is compressed.  Raises `StorageError` for a model whose back-off is impossible.
+def write_arpa(model: LanguageModel[Any], path: str | Path) -> None:
+    """Write a counting model's tables; `.gz` is compressed.  Seven digits are written: figures come back within 1e-6.
 
-    Seven digits are written, so the figures come back within 1e-6.
+    Raises `StorageError` for a model of another kind, and for one that never backs off.
     """
+    if not isinstance(model, NgramModel):
+        raise StorageError(f"an ARPA file holds n-grams, got a {type(model).__name__}; keep lmzoo's own format")
     keys, tables = model.tables
     names = [_escape(token) for token in model.vocab.tokens]
     for order, table in enumerate(tables[:-1], start=1):

@@ -17,7 +17,8 @@ from lmzoo.ngram.model import NgramModel
 from lmzoo.registry import MODELS
 from tests.bigram import TEXT
 
-NAMED = [name for name, entry in MODELS.items() if entry.family == "counting" and name != "ngram"]
+NAMED = [name for name, entry in MODELS.items() if entry.family == "counting" and entry.in_all]
+MIXTURES = ["bigram+kn5", "unigram+trigram,kind=loglinear", "kn5+cache", "kn5+cache(order=3,size=50,decay=0.9)"]
 VARIANTS = [
     *(f"smoothing={smoothing}" for smoothing in typing.get_args(Smoothing)),
     *(f"smoothing={smoothing},interpolated=false" for smoothing in ("mkn", "kn", "ad")),
@@ -43,6 +44,9 @@ def assert_right(spec: str, corpus: Corpus) -> None:
     results = check_language_model(model, spec)
     assert of_status("failed", results) == {}
     optional = {"probability.all_logprobs_agree", "state.context_size_is_true"}
+    if model.is_adaptive:
+        # scored one row at a time
+        optional |= {"batch.rows_alone", "batch.row_order", "batch.selected_rows"}
     assert set(of_status("skipped", results)) <= optional
 
 
@@ -60,6 +64,12 @@ def test_every_kind_of_n_grams_is_right(options: str, corpora: dict[str, Corpus]
     assert_right(f"ngram:order=3,{options}", corpora["word"])
 
 
+@pytest.mark.filterwarnings("ignore:.*the fixed discounts")
+@pytest.mark.parametrize("parts", MIXTURES)
+def test_every_kind_of_mixture_is_right(parts: str, corpora: dict[str, Corpus]) -> None:
+    assert_right(f"mixture:{parts}", corpora["char"])
+
+
 def test_a_model_that_was_read_from_an_arpa_file_is_right(corpora: dict[str, Corpus], tmp_path: Path) -> None:
     counted = lmzoo.train("ngram:order=3,smoothing=wb", corpora["word"])
     assert isinstance(counted, NgramModel)
@@ -67,6 +77,12 @@ def test_a_model_that_was_read_from_an_arpa_file_is_right(corpora: dict[str, Cor
     model = read_arpa(tmp_path / "model.arpa")
     assert of_status("failed", check_language_model(model)) == {}
     assert of_status("failed", check_language_model(storage.load(storage.save(model, tmp_path / "model.lm")))) == {}
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*the fixed discounts")
+def test_a_mixture_of_counting_and_neural_models_is_right(corpora: dict[str, Corpus]) -> None:
+    assert_right("mixture:trigram+gru-scratch(hidden=8)", corpora["char"])
 
 
 @pytest.mark.torch

@@ -533,3 +533,35 @@ class TestHelp:
         loaded = ast.literal_eval(done.stderr)
         assert "click" in loaded
         assert not {"numpy", "torch", "pooch", "rich"} & set(loaded)
+
+
+class TestConvert:
+    def test_there_and_back(self, typed, words, text_file, tmp_path):
+        arpa, back = str(tmp_path / "w.arpa.gz"), str(tmp_path / "w.lm")
+        assert typed("convert", str(words), arpa)[0] == 0
+        assert typed("convert", arpa, back)[0] == 0
+        before, after = (typed("score", model, str(text_file))[1].split("\n")[1:-1] for model in (str(words), back))
+        nats = [
+            [float(line.split("\t")[_column(typed, words, text_file)]) for line in lines] for lines in (before, after)
+        ]
+        assert nats[0] == pytest.approx(nats[1], abs=1e-4)
+
+    def test_an_arpa_file_where_a_model_is_wanted_names_the_command(self, typed, words, text_file, tmp_path):
+        arpa = str(tmp_path / "w.arpa")
+        typed("convert", str(words), arpa)
+        status, _, err = typed("score", arpa, str(text_file))
+        assert status == 2
+        assert f"convert it: python -m lmzoo convert {arpa} model.lm" in err
+
+    def test_what_arpa_cannot_hold(self, typed, text_file, tmp_path):
+        mixture = str(tmp_path / "m.lm")
+        assert typed("train", "mixture:bigram+cache", str(text_file), "-o", mixture)[0] == 0
+        status, _, err = typed("convert", mixture, str(tmp_path / "m.arpa"))
+        assert status == 2
+        assert "an ARPA file holds n-grams, got a MixtureModel" in err
+        assert not (tmp_path / "m.arpa").exists()
+
+
+def _column(typed, words, text_file):
+    header = typed("score", str(words), str(text_file))[1].split("\n")[0].split("\t")
+    return header.index("logprob")

@@ -5,7 +5,6 @@ Exit status: 0 all trials fine; 1 some trial failed (its row says why); 2 bad ar
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from rich.console import Console
 from bench import environment, memory, terminal
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended, Executor
+from bench.options import list_of, perplexities, positive, utf8
 from bench.plan import Limits, make_plan
 from bench.records import FINE, Answer, CorpusSpec, Environment, Question, RunInfo, TrialRecord, TrialSpec
 from bench.store import Mode, RunStore, WriteError
@@ -79,33 +79,6 @@ def _complain(message: str, status: int) -> int:
     return status
 
 
-class _Positive(click.ParamType[float]):
-    """A number above 0, and finite."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not 0 < number < math.inf:
-            self.fail(f"{value!r} is not a number above 0", param, ctx)
-        return number
-
-
-_POSITIVE = _Positive()
-
-
-def _targets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[float, ...]:
-    """Perplexities from a repeated option, each a number or a comma-separated list."""
-    numbers = [_POSITIVE.convert(item.strip(), param, ctx) for value in values for item in value.split(",")]
-    for number in numbers:
-        if number < 1:
-            raise click.BadParameter(f"a perplexity is at least 1, got {number:g}", ctx, param)
-    return tuple(dict.fromkeys(numbers))
-
-
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--models",
@@ -128,21 +101,33 @@ def _targets(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds of each neural model: 0, 1 …"
 )
-@click.option("--budget", type=_POSITIVE, help="Seconds of training of each neural model.  [default: 15]")
-@click.option("--epochs", type=_POSITIVE, help="Epochs of training of each neural model.")
+@click.option(
+    "--budget", type=float, callback=positive, help="Seconds of training of each neural model.  [default: 15]"
+)
+@click.option("--epochs", type=float, callback=positive, help="Epochs of training of each neural model.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Optimiser steps of each neural model.")
 @click.option(
     "--threads", type=click.IntRange(min=1), default=DEFAULT_THREADS, show_default=True, help="Threads of every trial."
 )
 @click.option(
-    "--target-ppl", multiple=True, callback=_targets, help="Validation perplexity to time; may be repeated or a list."
+    "--target-ppl",
+    multiple=True,
+    callback=perplexities,
+    help="Validation perplexity to time; may be repeated or a list.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: results/<run-id>]")
 @click.option("--resume", is_flag=True, help="Go on in an existing folder: what is finished is not run again.")
 @click.option("--force", is_flag=True, help="Move an existing folder aside.")
 @click.option("--quick", is_flag=True, help="0.5 s of training for each neural model; everything else the same.")
-@click.option("--time-limit", type=_POSITIVE, help="Seconds after which a trial is ended.  [default: 600 + 3 budgets]")
-@click.option("--memory-limit", type=_POSITIVE, help="MiB of resident memory above which a trial is ended.")
+@click.option(
+    "--time-limit",
+    type=float,
+    callback=positive,
+    help="Seconds after which a trial is ended.  [default: 600 + 3 budgets]",
+)
+@click.option(
+    "--memory-limit", type=float, callback=positive, help="MiB of resident memory above which a trial is ended."
+)
 @click.option("--no-text", is_flag=True, help="No passage of the corpus in the report.")
 @click.option("--debug", is_flag=True, help="Show what trials print, and tracebacks.")
 @click.pass_obj
@@ -166,10 +151,10 @@ def _asked(arguments: list[str], options: dict[str, Any]) -> Asked:
         memory_limit_bytes=None if memory_limit_mib is None else int(memory_limit_mib * _MIB),
         quick=options["quick"],
     )
-    devices = _list_of(options["device"], "--device")
-    question = Question(models=_utf8(options["models"]), corpora=tuple(_corpora(options)), devices=tuple(devices))
+    devices = list_of(options["device"], "--device")
+    question = Question(models=utf8(options["models"]), corpora=tuple(_corpora(options)), devices=tuple(devices))
     return Asked(
-        command=environment.command_line("python -m bench.run", [_utf8(a) for a in arguments]),
+        command=environment.command_line("python -m bench.run", [utf8(a) for a in arguments]),
         question=question,
         seeds=options["seeds"],
         limits=limits,
@@ -183,33 +168,17 @@ def _asked(arguments: list[str], options: dict[str, Any]) -> Asked:
 
 def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
     """One for each corpus and tokenizer asked for."""
-    parts: dict[str, Any] = {key: _utf8(options[key]) for key in ("train", "valid", "test") if options[key] is not None}
-    names: list[str | None] = [_utf8(name) for name in options["corpus"]]
+    parts: dict[str, Any] = {key: utf8(options[key]) for key in ("train", "valid", "test") if options[key] is not None}
+    names: list[str | None] = [utf8(name) for name in options["corpus"]]
     if parts and names:
         raise click.UsageError(f"--corpus and --{next(iter(parts))} exclude each other")
     if parts and not {"train", "test"} <= set(parts):
         raise click.UsageError(f"--train and --test are both needed, got --{' and --'.join(parts)} alone")
     if not parts and not names:
         names = [DEFAULT_CORPUS]
-    tokens: list[str | None] = [None] if options["tokens"] is None else [*_list_of(options["tokens"], "--tokens")]
+    tokens: list[str | None] = [None] if options["tokens"] is None else [*list_of(options["tokens"], "--tokens")]
     reading: dict[str, Any] = {key: options[key] for key in ("normalize", "documents", "min_freq")}
     return [CorpusSpec(name=name, tokens=kind, **parts, **reading) for name in (names or [None]) for kind in tokens]
-
-
-def _list_of(text: str, option: str) -> list[str]:
-    items = [item.strip() for item in _utf8(text).split(",")]
-    if not all(items):
-        raise click.UsageError(f"an empty item in {option} {text!r}; separate by single commas")
-    return list(dict.fromkeys(items))
-
-
-def _utf8(argument: str) -> str:
-    """An argument as the UTF-8 that was typed, whatever this process takes the locale's encoding to be."""
-    try:
-        return os.fsencode(argument).decode("utf-8")
-    except UnicodeError as error:
-        shown = argument.encode("utf-8", "replace").decode("utf-8")
-        raise click.UsageError(f"argument {shown!r} is not UTF-8") from error
 
 
 def run(asked: Asked, executor: Executor | None = None) -> int:

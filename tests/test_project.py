@@ -66,6 +66,7 @@ BENCH_ORDER = (
     "store",
     "stats",
     "report",
+    "options",
     "terminal",
     "compare",
     "tune",

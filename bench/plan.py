@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.environment import safe_name, without_folders
 from bench.records import RULES_VERSION, SCHEMA_VERSION, Answer, CorpusFacts, CorpusSpec, ModelFacts, TrialSpec
 
-QUICK_BUDGET_S = 0.5
+QUICK_BUDGET_S = 0.3
 # a time limit is there to end what hangs; it leaves room for the validations of a large vocabulary on a slow machine
 _TIME_LIMIT_BUDGETS = 3.0
 _TIME_LIMIT_S = 600.0

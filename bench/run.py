@@ -118,7 +118,7 @@ def _complain(message: str, status: int) -> int:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: results/<run-id>]")
 @click.option("--resume", is_flag=True, help="Go on in an existing folder: what is finished is not run again.")
 @click.option("--force", is_flag=True, help="Move an existing folder aside.")
-@click.option("--quick", is_flag=True, help="0.5 s of training for each neural model; everything else the same.")
+@click.option("--quick", is_flag=True, help="0.3 s of training for each neural model; everything else the same.")
 @click.option(
     "--time-limit",
     type=float,

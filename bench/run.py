@@ -189,8 +189,10 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     warnings: list[str] = []
 
     def warn(message: str) -> None:
-        warnings.append(message)
-        stderr.print(f"warning: {message}")
+        # the folder is looked at twice: before the texts are read and when it is taken
+        if message not in warnings:
+            warnings.append(message)
+            stderr.print(f"warning: {message}")
 
     store = RunStore(folder, mode=asked.mode, warn=warn)
     store.check()

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from bench import memory
 from bench.environment import trial_environment, without_folders
 from bench.executor.protocol import Ended, Event, Moved, Started
-from bench.records import Memory, Status, TrialRecord, TrialSpec
+from bench.records import Status, TrialRecord, TrialSpec
 from lmzoo.budget import Stopwatch
 
 WORKER = (sys.executable, "-m", "bench.worker")
@@ -57,7 +57,6 @@ class _Child:
         self._echo = echo
         self._watch = Stopwatch()
         self._started_utc = datetime.now(UTC).isoformat(timespec="seconds")
-        self._peak_rss_bytes = 0
         self._has_record = False
         self._process = subprocess.Popen(
             command,
@@ -147,12 +146,10 @@ class _Child:
 
     def _past_limit(self) -> TrialRecord | None:
         """The record of a trial that went past its time or memory, or None."""
-        rss_bytes = memory.rss_bytes(self._process.pid) or 0
-        self._peak_rss_bytes = max(self._peak_rss_bytes, rss_bytes)
         time_limit_s, limit_bytes = self._trial.time_limit_s, self._trial.memory_limit_bytes
         if time_limit_s is not None and self._watch.elapsed_s > time_limit_s:
             return self._failure("timed_out", f"not done after {time_limit_s:g} s (--time-limit)")
-        if limit_bytes is not None and rss_bytes > limit_bytes:
+        if limit_bytes is not None and (rss_bytes := memory.rss_bytes(self._process.pid) or 0) > limit_bytes:
             reason = f"{rss_bytes / _MIB:.0f} MiB resident, {limit_bytes / _MIB:g} MiB allowed (--memory-limit)"
             return self._failure("out_of_memory", reason)
         return None
@@ -187,12 +184,10 @@ class _Child:
         )
 
     def _failure(self, status: Status, reason: str) -> TrialRecord:
-        peak = Memory(peak_rss_bytes=self._peak_rss_bytes, baseline_rss_bytes=0) if self._peak_rss_bytes else None
         return TrialRecord(
             trial=self._trial,
             status=status,
             reason=reason,
-            memory=peak,
             wall_s=self._watch.elapsed_s,
             started_utc=self._started_utc,
         )

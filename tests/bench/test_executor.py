@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -66,9 +67,11 @@ def test_a_trial_that_takes_too_much_memory_is_ended() -> None:
     record = record_of(make_trial("greedy", memory_limit_bytes=HELD_MIB // 2 * MIB))
     assert record.status == "out_of_memory"
     assert record.reason is not None
-    assert "100 MiB allowed (--memory-limit)" in record.reason
-    assert record.memory is not None
-    assert record.memory.peak_rss_bytes > HELD_MIB // 2 * MIB
+    found = re.fullmatch(r"(\d+) MiB resident, 100 MiB allowed \(--memory-limit\)", record.reason)
+    assert found is not None
+    assert int(found[1]) > HELD_MIB // 2
+    # its baseline is not known, so there is no figure of memory rather than a wrong one
+    assert record.memory is None
 
 
 def test_closing_ends_the_worker_and_leaves_none_behind() -> None:

@@ -170,6 +170,18 @@ def test_an_existing_folder_is_refused_resumed_or_moved_aside(
 
 
 @pytest.mark.usefixtures("stubbed")
+def test_a_broken_run_file_is_told_once_and_the_run_goes_on(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "run.json").write_text("{", encoding="utf-8")
+    assert in_process("--models", "unigram", "--corpus", text, "--out", out, "--resume") == 0
+    assert capsys.readouterr().err.count("run.json cannot be read; the run starts afresh") == 1
+    assert list(records_in(out)) == ["unigram"]
+
+
+@pytest.mark.usefixtures("stubbed")
 def test_an_overlap_of_test_and_training_text_is_said_with_its_percentage(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

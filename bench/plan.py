@@ -16,6 +16,17 @@ QUICK_BUDGET_S = 0.3
 _TIME_LIMIT_BUDGETS = 3.0
 _TIME_LIMIT_S = 600.0
 _KEY_DIGITS = 8
+# names, places, and limits that a trial either kept or says that it did not
+_NOT_DECIDING = {
+    "trial_id",
+    "content_key",
+    "corpus",
+    "corpus_sha256",
+    "quick",
+    "spec",
+    "time_limit_s",
+    "memory_limit_bytes",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +119,7 @@ def content_key(trial: TrialSpec, facts: CorpusFacts, code: str) -> str:
 
     A text is known by its content and how it was read, never by where it lies.
     """
-    decides = trial.model_dump(
-        mode="json", exclude={"trial_id", "content_key", "corpus", "corpus_sha256", "quick", "spec"}
-    )
+    decides = trial.model_dump(mode="json", exclude=_NOT_DECIDING)
     decides |= {"corpus": facts.model_dump(mode="json"), "code": code}
     decides |= {"rules_version": RULES_VERSION, "schema_version": SCHEMA_VERSION}
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()

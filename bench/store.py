@@ -102,7 +102,8 @@ class RunStore:
             path.rename(aside)
             self._warn(f"{TRIALS}/{path.name} cannot be read; it is now {aside.name}, and its trial runs again")
             return None
-        return record if record.trial.content_key == trial.content_key else None
+        is_same = record.trial.content_key == trial.content_key and not _ran_into_another_limit(record, trial)
+        return record if is_same else None
 
     def set_outdated_aside(self, plan: Sequence[TrialSpec]) -> None:
         """Set aside records of trials of the plan that were made of other content (another text, option or code).
@@ -114,7 +115,7 @@ class RunStore:
         for path in sorted((self.folder / TRIALS).glob("*.json")):
             if path.stem not in current and _without_key(path.stem) in planned:
                 path.rename(_free_name(path, "outdated"))
-                self._warn(f"{TRIALS}/{path.name} was made of other content or code: set aside, its trial runs again")
+                self._warn(f"{TRIALS}/{path.name} is of another text, option or code: set aside, its trial runs again")
 
     def _record_path(self, trial: TrialSpec) -> Path:
         return self.folder / TRIALS / f"{trial.trial_id}.json"
@@ -160,6 +161,13 @@ class RunStore:
 
 class _SchemaVersion(BaseModel):
     schema_version: int
+
+
+def _ran_into_another_limit(record: TrialRecord, trial: TrialSpec) -> bool:
+    """Whether a record tells of a limit that is no longer the same."""
+    if record.status == "timed_out":
+        return record.trial.time_limit_s != trial.time_limit_s
+    return record.status == "out_of_memory" and record.trial.memory_limit_bytes != trial.memory_limit_bytes
 
 
 def published_trial(trial: TrialSpec) -> TrialSpec:

@@ -80,8 +80,6 @@ LIMITS = [
     {"epochs": 2.0},
     {"max_steps": 9},
     {"threads": 2},
-    {"time_limit_s": 5.0},
-    {"memory_limit_bytes": 10**9},
 ]
 DIFFERENT_FACTS = [
     {"sha256": "ef" * 32},
@@ -119,9 +117,10 @@ def test_where_a_text_lies_is_not_in_the_key() -> None:
     assert key_of(planned(here)) == key_of(planned(there))
 
 
-def test_the_budget_of_others_leaves_a_counting_trial_as_it_was() -> None:
+def test_the_budget_of_others_and_limits_that_were_kept_leave_a_counting_trial_as_it_was() -> None:
     asked = answer(model("kn5", "counting"))
-    assert key_of(planned(asked, time_limit_s=9.0)) == key_of(planned(asked, time_limit_s=9.0, budget_s=60.0))
+    other = {"budget_s": 60.0, "time_limit_s": 9.0, "memory_limit_bytes": 10**9}
+    assert key_of(planned(asked)) == key_of(planned(asked, **other))
 
 
 def key_of(trials: list[TrialSpec]) -> str:

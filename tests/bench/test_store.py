@@ -51,6 +51,26 @@ def test_what_was_written_is_read_back(folder: Path) -> None:
         assert store.reusable(make_trial("good", content_key="f" * 64)) is None
 
 
+@pytest.mark.parametrize(
+    ("status", "changed", "is_reused"),
+    [
+        ("ok", {"time_limit_s": 9.0, "memory_limit_bytes": 10**9}, True),
+        ("timed_out", {}, True),
+        ("timed_out", {"memory_limit_bytes": 10**9}, True),
+        ("timed_out", {"time_limit_s": 9.0}, False),
+        ("out_of_memory", {"time_limit_s": 9.0}, True),
+        ("out_of_memory", {"memory_limit_bytes": 10**9}, False),
+    ],
+)
+def test_a_limit_that_ended_a_trial_counts_only_while_it_is_the_same(
+    tmp_path: Path, status: str, changed: dict[str, object], is_reused: bool
+) -> None:
+    trial = make_trial("good")
+    with RunStore(tmp_path / "run") as store:
+        store.write_record(make_record(trial).model_copy(update={"status": status, "reason": "a limit"}))
+        assert (store.reusable(trial.model_copy(update=changed)) is not None) is is_reused
+
+
 def test_an_existing_folder_is_refused_and_left_alone(folder: Path) -> None:
     before = (folder / RECORD).read_bytes()
     with pytest.raises(StoreError, match=r"exists already; go on with --resume, replace it with --force"):

@@ -32,8 +32,17 @@ COUNTING_SET = (
     "kn5",
     "ngram:order=4",
     "ngram:order=6",
+    "ngram:smoothing=kn",
+    "ngram:smoothing=ad",
+    "ngram:smoothing=wb",
+    "ngram:smoothing=jm",
+    "ngram:smoothing=katz",
+    "ngram:interpolated=false",
+    "ngram:discounts=tuned",
+    "ngram:prune=1e-5",
     "ngram:order=3,smoothing=addk",
     "ngram:order=3,smoothing=mle",
+    "mixture:unigram+bigram+trigram+kn5",
 )
 # words of --models that stand for several models
 PRESETS = ("all", "counting", "peers")

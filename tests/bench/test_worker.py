@@ -69,14 +69,29 @@ def record_of(events: list[dict[str, Any]]) -> TrialRecord:
     return TrialRecord.model_validate(events[-1]["record"])
 
 
-def test_a_counting_trial_loads_nothing_heavy_and_stays_small() -> None:
-    trial = make_trial("trigram", corpus=CorpusSpec(name="genesis"))
+@pytest.mark.parametrize("corpus", ["genesis", "timemachine"])
+@pytest.mark.parametrize("model", ["unigram", "trigram"])
+def test_a_counting_trial_loads_nothing_heavy_and_stays_small(
+    model: str, corpus: str, request: pytest.FixtureRequest
+) -> None:
+    if corpus != "genesis":
+        request.getfixturevalue("data_folder")
+    trial = make_trial(model, corpus=CorpusSpec(name=corpus))
     done, events = run_worker(trial, "-c", RUN_AND_LIST_MODULES)
     record = record_of(events)
     assert record.status == "ok"
     assert not HEAVY & set(done.stderr.splitlines()[-1].split())
     assert record.memory is not None
     assert 0 < record.memory.baseline_rss_bytes < record.memory.peak_rss_bytes < MOST_RSS_BYTES
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_order_3_on_penn_treebank_takes_no_more_than_kenlm() -> None:
+    _, events = run_worker(make_trial("trigram", corpus=CorpusSpec(name="ptb")))
+    record = record_of(events)
+    assert record.memory is not None
+    # the whole trial: reading, counting, scoring and timing; `lmplz` takes 279 MB for the model alone
+    assert record.memory.peak_rss_bytes - record.memory.baseline_rss_bytes < 279 * MIB
 
 
 def test_the_time_machine_stays_small_too(data_folder: Path) -> None:

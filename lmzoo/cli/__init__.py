@@ -34,6 +34,9 @@ def run(arguments: Sequence[str]) -> int:
             _drop_stdout()
             return OK
         except OSError as error:
+            if error.filename is None:
+                # what could not be written is still buffered, and would fail again at the interpreter's end
+                _drop_stdout()
             return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     return status
 

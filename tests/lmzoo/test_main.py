@@ -475,16 +475,19 @@ class TestEnding:
         assert writer.wait() == 0
         assert err == b""
 
-    def test_a_full_disk_is_one_line(self, words):
+    @pytest.mark.parametrize("unbuffered", ["", "1"])
+    def test_a_full_disk_is_one_line(self, words, unbuffered):
         with open("/dev/full", "wb") as full:  # noqa: PTH123
             done = subprocess.run(
                 [sys.executable, "-m", "lmzoo", "score", str(words)],
                 input=b"the cat\n",
                 stdout=full,
                 stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             )
         assert done.returncode == 2
         assert b"error: standard output: No space left on device\n" in done.stderr
+        assert b"Exception ignored" not in done.stderr
         assert b"Traceback" not in done.stderr
 
     def test_streams_are_utf8_whatever_the_locale(self, folder):

@@ -17,8 +17,10 @@ _FOLDERS = ("LMZOO_DATA", "LMZOO_GOLDEN")
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 # the same examples in every run: a test that fails, fails again
-hypothesis.settings.register_profile("lmzoo", derandomize=True, database=None, deadline=None)
-hypothesis.settings.load_profile("lmzoo")
+hypothesis.settings.register_profile("thorough", derandomize=True, database=None, deadline=None)
+# the laws are tried thoroughly on one interpreter; the others see whether they hold there too
+hypothesis.settings.register_profile("lean", hypothesis.settings.get_profile("thorough"), max_examples=15)
+hypothesis.settings.load_profile(os.environ.get("LMZOO_LAWS", "thorough"))
 
 
 def _folder(variable: str) -> Path:

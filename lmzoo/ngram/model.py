@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,8 +17,8 @@ from lmzoo.ngram.smoothing import Table
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
-Ids64 = npt.NDArray[np.int64]
-# the last n-1 ids of each row, ABSENT where the document (or the null context) has fewer
+Nodes = npt.NDArray[np.int64]
+# of each row and each order 1 to n-1, the id of the history of that length; ABSENT where training never had it
 NgramState = npt.NDArray[np.int64]
 
 # cells of whole distributions (positions x V) worked on at once
@@ -48,10 +49,6 @@ class NgramModel:
         self.tolerance: float | None = 1e-4 if self.details.get("smoothing") == "arpa" else None
         self._keys = list(keys)
         self._tables = list(tables)
-        # where the continuations of each history start and end in the next order
-        self._children = [
-            np.searchsorted(above, np.arange(len(keys_G) + 1) * len(vocab)) for keys_G, above in pairwise(self._keys)
-        ]
 
     @property
     def tables(self) -> tuple[Sequence[Keys], Sequence[Table]]:
@@ -66,11 +63,13 @@ class NgramModel:
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> NgramState:
         state = np.full((batch_size, self.order - 1), ABSENT, np.int64)
         if bos:
-            state[:, -1:] = self.vocab.bos_id
+            state[:, :1] = self.vocab.bos_id
         return state
 
     def logprobs(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, NgramState]:
         """ln p of each token, float64; the longest n-gram seen decides, each shorter one is reached by its back-off."""
+        if tokens_BxL.shape == (1, 1):
+            return self._step(int(self._checked(tokens_BxL, state)[0, 0]), state)
         logprobs_BxL, _, state = self._walk(tokens_BxL, state)
         return logprobs_BxL, state
 
@@ -80,13 +79,14 @@ class NgramModel:
 
     def next_logprobs(self, state: NgramState) -> Floats:
         """ln p over the whole vocabulary after each row's state, float64 of shape (B, V)."""
-        return self._distributions([nodes_BxH[:, -1] for nodes_BxH in self._histories(state)], len(state))
+        if len(state) == 1:
+            return self._distribution(state[0].tolist())
+        return self._distributions(list(state.T), len(state))
 
     def all_logprobs(self, tokens_BxL: Tokens, state: NgramState) -> Floats:
         """ln p over the whole vocabulary before each token, shape (B, L, V)."""
         tokens_BxL = self._checked(tokens_BxL, state)
-        before = np.concatenate((state, tokens_BxL[:, :-1]), axis=1, dtype=np.int64)
-        histories = [nodes[:, self.order - 2 :].reshape(-1) for nodes in self._histories(before)]
+        histories = [nodes[:, :-1].reshape(-1) for nodes in self._climb(tokens_BxL, state)][: self.order - 1]
         out_PxV = np.empty((tokens_BxL.size, len(self.vocab)))
         step = max(_MAX_CELLS // len(self.vocab), 1)
         for start in range(0, len(out_PxV), step):
@@ -119,56 +119,95 @@ class NgramModel:
     def _walk(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, npt.NDArray[np.int8], NgramState]:
         """ln p and matched order of each token, and the state after the last."""
         tokens_BxL = self._checked(tokens_BxL, state)
-        padded = np.concatenate((state, tokens_BxL), axis=1, dtype=np.int64)
-        first = self.order - 1
         logprobs_BxL = self._tables[0].logp_G[tokens_BxL]
         orders_BxL: npt.NDArray[np.int8] = np.ones(tokens_BxL.shape, np.int8)
-        shorter = padded
-        for order, nodes in enumerate(self._climb(padded), start=2):
-            history = shorter[:, first - 1 : -1]
-            found = np.nonzero(nodes[:, first:] != ABSENT)
-            backed_off = np.nonzero((nodes[:, first:] == ABSENT) & (history != ABSENT))
+        after = np.empty_like(state)
+        climbed = self._climb(tokens_BxL, state)
+        shorter = next(climbed)
+        for order, nodes in enumerate(climbed, start=2):
+            after[:, order - 2] = shorter[:, -1]
+            history = shorter[:, :-1]
+            is_found = nodes[:, 1:] != ABSENT
+            backed_off = np.nonzero(~is_found & (history != ABSENT))
+            found = np.nonzero(is_found)
             logprobs_BxL[backed_off] += self._tables[order - 2].backoff_G[history[backed_off]]
-            logprobs_BxL[found] = self._tables[order - 1].logp_G[nodes[:, first:][found]]
+            logprobs_BxL[found] = self._tables[order - 1].logp_G[nodes[:, 1:][found]]
             orders_BxL[found] = order
             shorter = nodes
-        return logprobs_BxL, orders_BxL, padded[:, padded.shape[1] - first :]
+        return logprobs_BxL, orders_BxL, after
 
-    def _climb(self, padded: Ids64) -> Iterator[Ids64]:
-        """For orders 2 to n in turn: the id of the n-gram that ends at each position, or ABSENT."""
-        nodes = padded
-        for keys_G in self._keys[1:]:
-            nodes = self._longer(nodes, padded, keys_G)
+    def _step(self, token: int, state: NgramState) -> tuple[Floats, NgramState]:
+        """`logprobs` of one token of one row without arrays of one element, each of which costs a microsecond."""
+        logprob = float(self._tables[0].logp_G[token])
+        nodes = [token]
+        for order, history in enumerate(state[0].tolist(), start=2):
+            keys_G = self._keys[order - 1]
+            node = ABSENT
+            if history != ABSENT:
+                wanted = history * len(self.vocab) + token
+                at = int(keys_G.searchsorted(wanted))
+                node = at if at < len(keys_G) and keys_G[at] == wanted else ABSENT
+                backoff = self._tables[order - 2].backoff_G[history]
+                logprob = float(self._tables[order - 1].logp_G[node]) if node != ABSENT else logprob + float(backoff)
+            nodes.append(node)
+        return np.array([[logprob]]), np.array([nodes[: self.order - 1]], np.int64)
+
+    def _climb(self, tokens_BxL: Tokens, state: NgramState) -> Iterator[Nodes]:
+        """For orders 1 to n in turn: the ids of the n-grams that end in each token, those of the state before them.
+
+        Shape (B, L + 1); ABSENT where training never had one.  The first column of order n is not known: ABSENT.
+        """
+        nodes = np.empty((len(tokens_BxL), tokens_BxL.shape[1] + 1), np.int64)
+        nodes[:, 1:] = tokens_BxL
+        nodes[:, 0] = state[:, 0] if self.order > 1 else ABSENT
+        yield nodes
+        for order, keys_G in enumerate(self._keys[1:], start=2):
+            longer = np.full(nodes.shape, ABSENT, np.int64)
+            if order < self.order:
+                longer[:, 0] = state[:, order - 1]
+            rows, columns = np.nonzero(nodes[:, :-1] != ABSENT)
+            if len(rows) and len(keys_G):
+                wanted = nodes[rows, columns] * len(self.vocab) + tokens_BxL[rows, columns]
+                at = np.minimum(np.searchsorted(keys_G, wanted), len(keys_G) - 1)
+                longer[rows, columns + 1] = np.where(keys_G[at] == wanted, at, ABSENT)
+            nodes = longer
             yield nodes
 
-    def _longer(self, shorter: Ids64, padded: Ids64, keys_G: Keys) -> Ids64:
-        nodes = np.full(padded.shape, ABSENT, np.int64)
-        rows, columns = np.nonzero(shorter[:, :-1] != ABSENT)
-        if not len(rows) or not len(keys_G):
-            return nodes
-        wanted = shorter[rows, columns] * len(self.vocab) + padded[rows, columns + 1]
-        at = np.minimum(np.searchsorted(keys_G, wanted), len(keys_G) - 1)
-        nodes[rows, columns + 1] = np.where(keys_G[at] == wanted, at, ABSENT)
-        return nodes
+    @cached_property
+    def _continuations(self) -> list[tuple[Nodes, npt.NDArray[np.int32]]]:
+        """Of orders 1 to n-1: where the continuations of each history start in the next order, and their tokens."""
+        n_symbols = len(self.vocab)
+        continuations = []
+        for keys_G, above in pairwise(self._keys):
+            n_following = np.bincount(above // n_symbols, minlength=len(keys_G))
+            starts = np.concatenate(([0], np.cumsum(n_following)))
+            continuations.append((starts, (above % n_symbols).astype(np.int32)))
+        return continuations
 
-    def _histories(self, padded: Ids64) -> list[Ids64]:
-        """For orders 1 to n-1: the id of the history that ends at each position, or ABSENT."""
-        nodes = [padded] if self.order > 1 else []
-        for keys_G in self._keys[1:-1]:
-            nodes.append(self._longer(nodes[-1], padded, keys_G))
-        return nodes
+    def _distribution(self, histories: Sequence[int]) -> Floats:
+        """ln p over the vocabulary after one history, given as its ids at orders 1 to n-1; shape (1, V)."""
+        logprobs_V = self._tables[0].logp_G.copy()
+        for history, (starts, tokens_G), (table, above) in zip(
+            histories, self._continuations, pairwise(self._tables), strict=True
+        ):
+            if history != ABSENT:
+                following = slice(starts[history], starts[history + 1])
+                logprobs_V += table.backoff_G[history]
+                logprobs_V[tokens_G[following]] = above.logp_G[following]
+        return logprobs_V[None, :]
 
-    def _distributions(self, histories: Sequence[Ids64], n_rows: int) -> Floats:
+    def _distributions(self, histories: Sequence[Nodes], n_rows: int) -> Floats:
         """ln p over the vocabulary after each of P histories, given as their ids at orders 1 to n-1; shape (P, V)."""
         logprobs_PxV = np.repeat(self._tables[0].logp_G[None, :], n_rows, axis=0)
-        levels = zip(self._children, pairwise(self._tables), self._keys[1:], strict=True)
-        for history_P, (children, (table, above), keys_G) in zip(histories, levels, strict=True):
+        for history_P, (starts, tokens_G), (table, above) in zip(
+            histories, self._continuations, pairwise(self._tables), strict=True
+        ):
             rows = np.flatnonzero(history_P != ABSENT)
             history = history_P[rows]
             logprobs_PxV[rows] += table.backoff_G[history][:, None]
-            start, n_children = children[history], children[history + 1] - children[history]
+            start, n_following = starts[history], starts[history + 1] - starts[history]
             # the continuations of all rows, one after the other
-            offset = np.arange(n_children.sum()) - np.repeat(np.cumsum(n_children) - n_children, n_children)
-            child = np.repeat(start, n_children) + offset
-            logprobs_PxV[np.repeat(rows, n_children), keys_G[child] % len(self.vocab)] = above.logp_G[child]
+            offset = np.arange(n_following.sum()) - np.repeat(np.cumsum(n_following) - n_following, n_following)
+            child = np.repeat(start, n_following) + offset
+            logprobs_PxV[np.repeat(rows, n_following), tokens_G[child]] = above.logp_G[child]
         return logprobs_PxV

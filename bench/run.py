@@ -332,9 +332,14 @@ def _show_end(
 ) -> None:
     for model, reason in unavailable.items():
         console.print(f"not here: {model}: {reason}")
+    by_warning: dict[str, list[str]] = {}
     for record in records:
         for warning in record.warnings:
-            console.print(f"{record.trial.model}: {warning}")
+            models = by_warning.setdefault(warning, [])
+            if record.trial.model not in models:
+                models.append(record.trial.model)
+    for warning, models in by_warning.items():
+        console.print(f"{', '.join(models)}: {warning}")
     for warning in warnings:
         console.print(f"warning: {warning}")
     console.print(f"results in {_shown(folder)}")

@@ -21,8 +21,9 @@ PLOT = "plots/perplexity.png"
 HEAD = """\
 ## What to expect
 
-What the default command measured on {corpus}: {tokens} tokens, a document per {documents}, {threads} threads, {device}.
-Lower is better; brackets hold 95 % intervals. Every table, curve, plot and record of this run lies in
+What the default command measured on {corpus}: {tokens} tokens, a document per {documents}, threads: {threads},
+{device}.
+Lower is better; brackets hold 95 % intervals. All tables, curves, plots and records of this run lie in
 [{place}]({place}/report.md).
 
 | model | test perplexity | bits per character | training (s) | tokens scored per second | peak memory (MiB) |

@@ -99,16 +99,23 @@ class NgramModel:
         return chosen
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
+        """Of each order above 1 the tokens and how many follow each history: a third of the bytes of keys."""
         arrays: dict[str, npt.NDArray[Any]] = {}
-        for order, (keys_G, table) in enumerate(zip(self._keys, self._tables, strict=True), start=1):
-            arrays |= {f"keys{order}": keys_G, f"logp{order}": table.logp_G, f"backoff{order}": table.backoff_G}
+        for order, table in enumerate(self._tables, start=1):
+            arrays |= {f"logp{order}": table.logp_G, f"backoff{order}": table.backoff_G}
+        for order, (starts, tokens_G) in enumerate(self._continuations, start=2):
+            arrays |= {f"tokens{order}": _smallest(tokens_G), f"following{order}": _smallest(np.diff(starts))}
         return {"order": self.order, "details": self.details}, arrays
 
     @classmethod
     def from_parts(cls, vocab: Vocab, options: Mapping[str, Any], arrays: Arrays) -> NgramModel:
         orders = range(1, int(options["order"]) + 1)
         tables = [Table(logp_G=arrays[f"logp{k}"], backoff_G=arrays[f"backoff{k}"]) for k in orders]
-        return cls(vocab, [arrays[f"keys{k}"] for k in orders], tables, options["details"])
+        keys = [np.arange(len(vocab))]
+        for k in orders[1:]:
+            history_G = np.repeat(np.arange(len(keys[-1])), arrays[f"following{k}"])
+            keys.append(history_G * len(vocab) + arrays[f"tokens{k}"])
+        return cls(vocab, keys, tables, options["details"])
 
     def _checked(self, tokens_BxL: Tokens, state: NgramState) -> Tokens:
         tokens_BxL = self.vocab.checked(tokens_BxL)
@@ -211,3 +218,10 @@ class NgramModel:
             child = np.repeat(start, n_following) + offset
             logprobs_PxV[np.repeat(rows, n_following), tokens_G[child]] = above.logp_G[child]
         return logprobs_PxV
+
+
+def _smallest(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """The same numbers, none below 0, in the smallest type that holds them."""
+    most = int(values.max(initial=0))
+    dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(t).max)
+    return values.astype(dtype)

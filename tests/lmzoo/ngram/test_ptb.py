@@ -13,16 +13,10 @@ from lmzoo.corpus import Corpus
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
-# KenLM, `lmplz` and `query`: validation and test perplexity
-KENLM = {
-    2: (199.0181, 185.7049),
-    3: (157.7653, 148.2815),
-    4: (149.8956, 142.7156),
-    5: (148.0074, 141.1862),
-    6: (147.3567, 140.8369),
-}
-# the same on the whole text as one line
-KENLM_RUNNING = {3: (157.960, 148.393), 5: (147.754, 141.073)}
+# KenLM, `lmplz` and `query`: validation and test perplexity by order; `running`: on the whole text as one line
+PERPLEXITIES = json.loads((GOLDEN / "ptb.perplexity.kenlm.json").read_text(encoding="utf-8"))
+KENLM = {int(order): tuple(both) for order, both in PERPLEXITIES["line"].items()}
+KENLM_RUNNING = {int(order): tuple(both) for order, both in PERPLEXITIES["running"].items()}
 
 
 def read_parts(folder: Path) -> dict[str, str]:

@@ -10,6 +10,9 @@ different number, so a rank or a sign test would test another hypothesis, and an
 often.  Unlike resampling, it has no smallest p, so Holm's correction over hundreds of pairs still leaves something to
 find.  The variance between seeds is added to that between blocks, with Welch's and Satterthwaite's degrees of freedom.
 
+**Smallest difference**: below 1e-6 nats per token two models are called equal whatever p says.  Two that are all but
+the same function of the text differ by a hair in every block, which a paired test finds with any confidence wanted.
+
 **Impossible tokens**: a model that gave some block probability zero has infinite perplexity and no interval.  Against
 a model that gave none, it can only lose: p is the exact two-sided sign test over the blocks where one was possible and
 the other not, 2 x 0.5^k, so that at least 6 such blocks are needed.  Two infinite models are never told apart.
@@ -33,6 +36,8 @@ Floats = npt.NDArray[np.float64]
 Verdict = Literal["a", "b", "~"]
 
 LEVEL = 0.05
+# nats per token; a millionth of a perplexity is nothing to anybody
+SMALLEST_DIFFERENCE = 1e-6
 N_RESAMPLES = 2000
 # more documents than that are joined with their neighbours, which also keeps their dependence inside a block
 MAX_BLOCKS = 1000
@@ -61,8 +66,8 @@ class PairTest:
     p: float | None = None
 
     def verdict(self, p_corrected: float | None) -> Verdict:
-        """Which of the two is better; `~` when the corrected p leaves it open."""
-        if self.diff is None or p_corrected is None or p_corrected > LEVEL or self.diff == 0:
+        """Which of the two is better; `~` when p or the size of the difference leaves it open."""
+        if self.diff is None or abs(self.diff) < SMALLEST_DIFFERENCE or p_corrected is None or p_corrected > LEVEL:
             return "~"
         return "a" if self.diff < 0 else "b"
 

@@ -104,7 +104,8 @@ def _reading() -> Section:
             "Perplexity is exp(nats per token): the number of equally likely choices that would be as hard; lower is "
             "better. With several seeds it is exp of the mean nats per token.",
             "Intervals are 95 % block-bootstrap intervals over blocks of the test text, and over seeds where there are "
-            "several. ~ means that a paired test over the same blocks (Holm-corrected) finds no difference.",
+            "several. ~ means that a paired test over the same blocks (Holm-corrected) finds no difference, or "
+            "one below 1e-6 nats per token, which counts as none.",
             "Training seconds stand still during validation. A target was passed between two validations: the later "
             "one is the headline, the earlier one stands in brackets. A miss is printed as 'not reached'.",
             "* marks adaptive models, which learn from the text that they score. n/a: no such value.",

@@ -257,3 +257,15 @@ def test_an_infinite_validation_reaches_nothing_and_no_validation_is_a_miss() ->
 )
 def test_several_seeds_become_one_time(times: list[float], expected: float) -> None:
     assert stats.over_seeds(times) == expected
+
+
+@pytest.mark.parametrize(("nats_a_token", "verdict"), [(1.4e-8, "~"), (0.9e-6, "~"), (1.1e-6, "b"), (-1.1e-6, "a")])
+def test_differences_below_a_millionth_of_a_nat_are_none(nats_a_token: float, verdict: str) -> None:
+    rng = np.random.default_rng(3)
+    tokens_B = np.full(100, 200.0)
+    b_SxB = 200 * rng.normal(1.5, 0.1, (1, 100))
+    # the same hair in every block, give or take a tenth: the test is as sure as can be
+    test = stats.paired_test(b_SxB + 200 * nats_a_token * rng.normal(1, 0.1, (1, 100)), b_SxB, tokens_B)
+    assert test.p is not None
+    assert test.p < 1e-50
+    assert test.verdict(test.p) == verdict

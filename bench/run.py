@@ -26,6 +26,7 @@ from bench.executor.protocol import Ended, Executor
 from bench.options import list_of, perplexities, positive, utf8
 from bench.plan import Limits, make_plan
 from bench.records import FINE, Answer, CorpusSpec, Environment, Question, RunInfo, TrialRecord, TrialSpec
+from bench.report import notices
 from bench.store import Mode, RunStore, WriteError
 from lmzoo.errors import LmzooError
 
@@ -33,8 +34,6 @@ OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_CORPUS = "genesis"
 # one: the same on every machine, and beside other load a second thread mostly makes the first one wait
 DEFAULT_THREADS = 1
-# test lines that stand in the training text too, above which a run warns
-_OVERLAP_WARNING = 0.05
 _MIB = 1024 * 1024
 
 
@@ -197,13 +196,17 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     store = RunStore(folder, mode=asked.mode, warn=warn)
     store.check()
     answer = ask(asked)
-    _warn_of_conditions(asked, answer, warn)
+    _warn_of_conditions(asked, warn)
     plan = make_plan(answer, devices=asked.question.devices, seeds=asked.seeds, limits=asked.limits)
+    # early enough to think again before minutes are spent
+    for notice in (*notices.about_plan(plan), *notices.about_texts(answer.facts)):
+        stderr.print(f"warning: {notice}")
     with store:
         reused = [record for trial in plan if (record := store.reusable(trial)) is not None]
         store.set_outdated_aside(plan)
         store.write_run(_run_info(asked, answer, plan, reused, folder, started, tuple(warnings)))
-        view = terminal.ProgressView(stderr, len(plan))
+        several = len({facts.tokenizer for facts in answer.facts}) > 1
+        view = terminal.ProgressView(stderr, len(plan), name_tokenizers=several)
         for record in reused:
             view.note_reused(record)
         done = {record.trial.trial_id for record in reused}
@@ -212,7 +215,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         if _report(folder, stderr.print):
             rows = terminal.read_summary(folder / "tables" / "summary.csv")
             stdout.print(terminal.comparison_table(rows, stdout.width))
-    _show_end(stdout, folder, [*reused, *records], answer.unavailable, warnings)
+    _show_end(stdout, folder, answer, plan, [*reused, *records], warnings)
     if interrupted:
         return _complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)
     return OK if all(record.status in FINE for record in [*reused, *records]) else SOME_FAILED
@@ -271,13 +274,10 @@ def _new_folder(asked: Asked, started: datetime) -> Path:
     return folder
 
 
-def _warn_of_conditions(asked: Asked, answer: Answer, warn: Callable[[str], None]) -> None:
+def _warn_of_conditions(asked: Asked, warn: Callable[[str], None]) -> None:
     usable = environment.n_cpus_usable()
     if asked.limits.threads > usable:
         warn(f"{asked.limits.threads} threads on {usable} usable CPUs: times will be long and unsteady")
-    for facts in answer.facts:
-        if facts.test_overlap > _OVERLAP_WARNING:
-            warn(f"{facts.name}: {facts.test_overlap:.0%} of the test lines stand verbatim in the training text")
 
 
 def _run_info(
@@ -328,19 +328,16 @@ def _report(folder: Path, say: Callable[[str], None]) -> bool:
 
 
 def _show_end(
-    console: Console, folder: Path, records: Sequence[TrialRecord], unavailable: dict[str, str], warnings: Sequence[str]
+    console: Console,
+    folder: Path,
+    answer: Answer,
+    plan: Sequence[TrialSpec],
+    records: Sequence[TrialRecord],
+    warnings: Sequence[str],
 ) -> None:
-    for model, reason in unavailable.items():
+    for model, reason in answer.unavailable.items():
         console.print(f"not here: {model}: {reason}")
-    by_warning: dict[str, list[str]] = {}
-    for record in records:
-        for warning in record.warnings:
-            models = by_warning.setdefault(warning, [])
-            if record.trial.model not in models:
-                models.append(record.trial.model)
-    for warning, models in by_warning.items():
-        console.print(f"{', '.join(models)}: {warning}")
-    for warning in warnings:
+    for warning in (*notices.of_run(plan, answer.facts, records), *warnings):
         console.print(f"warning: {warning}")
     console.print(f"results in {_shown(folder)}")
 

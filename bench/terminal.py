@@ -44,9 +44,10 @@ def console_on(stream: TextIO) -> Console:
 class ProgressView:
     """Shows the events of a run of `n_trials` trials on standard error."""
 
-    def __init__(self, console: Console, n_trials: int) -> None:
+    def __init__(self, console: Console, n_trials: int, *, name_tokenizers: bool = False) -> None:
         self._console = console
         self._n_trials = n_trials
+        self._name_tokenizers = name_tokenizers
         self._n_started = 0
         self._bars: Progress | None = None
         self._task: TaskID | None = None
@@ -78,7 +79,7 @@ class ProgressView:
     def _start(self, trial: TrialSpec) -> None:
         self._n_started += 1
         if self._bars is not None:
-            what = f"trial {self._n_started}/{self._n_trials} {trial_name(trial)}"
+            what = f"trial {self._n_started}/{self._n_trials} {self._name(trial)}"
             self._task = self._bars.add_task(what, total=1.0, state="starting")
 
     def _move(self, event: Moved) -> None:
@@ -91,15 +92,21 @@ class ProgressView:
             self._task = None
         self._line(record, f"{record.wall_s:.1f} s")
 
+    def _name(self, trial: TrialSpec) -> str:
+        return trial_name(trial, name_tokenizer=self._name_tokenizers)
+
     def _line(self, record: TrialRecord, note: str) -> None:
         width = len(str(self._n_trials))
         where = f"[{self._n_started:>{width}}/{self._n_trials}]"
-        self._console.print(f"{where} {trial_name(record.trial)}: {outcome_text(record)} ({note})")
+        self._console.print(f"{where} {self._name(record.trial)}: {outcome_text(record)} ({note})")
 
 
-def trial_name(trial: TrialSpec) -> str:
+def trial_name(trial: TrialSpec, *, name_tokenizer: bool = False) -> str:
+    """Model and text, and what else tells a trial from its neighbours."""
     corpus = trial.corpus.name or trial.corpus.train or ""
     parts = [trial.model, f"on {file_name(corpus)}"]
+    if name_tokenizer and trial.corpus.tokens:
+        parts.append(f"({trial.corpus.tokens})")
     if trial.device != "cpu":
         parts.append(trial.device)
     if trial.seed:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, Environment
-from bench.report import wording
+from bench.report import notices, wording
 from bench.report.answer import answer
 from bench.report.reading import Run
 from bench.report.rows import Group, Pair, Row
 from bench.report.sheets import Sheet, sheets_of
-
-# from this share of test lines in the training text on, the reader is warned
-_OVERLAP_WORTH_A_WARNING = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,8 @@ def report_of(
         sections += _group_sections(group, rows, pairs[group], run, own, alone=len(groups) == 1)
     sections += [section for section in (_unavailable(run), _warnings(run)) if section.bullets]
     sections += [_reading(), _provenance(run)]
-    return Report(title=f"Language models compared: {run.info.run_id}", sections=sections)
+    quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
+    return Report(title=f"Language models compared: {run.info.run_id}{quick}", sections=sections)
 
 
 def _group_sections(
@@ -80,21 +79,9 @@ def _unavailable(run: Run) -> Section:
 
 
 def _warnings(run: Run) -> Section:
-    """Each warning once, with the models that gave it."""
-    models: dict[str, list[str]] = {}
-    for record in run.records:
-        for warning in record.warnings:
-            named = models.setdefault(warning, [])
-            if record.trial.model not in named:
-                named.append(record.trial.model)
-    overlaps = [
-        f"{wording.percent(facts.test_overlap)} of the test lines of {facts.name} stand verbatim in its training text: "
-        "models that remember long stretches profit most"
-        for facts in _corpora(run)
-        if facts.test_overlap >= _OVERLAP_WORTH_A_WARNING
-    ]
-    own = [f"{', '.join(names)}: {warning}" for warning, names in models.items()]
-    return Section(title="Warnings", bullets=list(dict.fromkeys([*overlaps, *run.info.warnings, *run.warnings, *own])))
+    """What the terminal said too, and what only the reading of the records can tell."""
+    own = notices.of_run(run.info.plan, _corpora(run), run.records)
+    return Section(title="Warnings", bullets=list(dict.fromkeys([*own, *run.info.warnings, *run.warnings])))
 
 
 def _reading() -> Section:
@@ -108,6 +95,9 @@ def _reading() -> Section:
             "one below 1e-6 nats per token, which counts as none.",
             "Training seconds stand still during validation. A target was passed between two validations: the later "
             "one is the headline, the earlier one stands in brackets. A miss is printed as 'not reached'.",
+            "Scoring tokens/s: a whole text is scored, as in the evaluation. Next token: the time from a state to the "
+            "probabilities of all next tokens and the next state, one call at a time; one in a hundred takes longer "
+            "than the 99th percentile.",
             "* marks adaptive models, which learn from the text that they score. n/a: no such value.",
             "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv.",
         ),
@@ -127,6 +117,7 @@ def _provenance(run: Run) -> Section:
         ("threads per trial", str(info.threads)),
         ("reused records", f"{len(info.reused)} of {len(info.plan)}"),
         *_machine(info.environment),
+        *_load(run),
     ]
     return Section(
         title="Provenance", sheets=[_pairs_sheet("run and machine", rows), *[_corpus_sheet(f) for f in _corpora(run)]]
@@ -146,6 +137,11 @@ def _machine(environment: Environment) -> list[tuple[str, str]]:
         parts = [("driver", environment.driver), ("CUDA", environment.cuda), ("cuDNN", environment.cudnn)]
         rows.append(("GPU", ", ".join([environment.gpu, *[f"{name} {value}" for name, value in parts if value]])))
     return rows
+
+
+def _load(run: Run) -> list[tuple[str, str]]:
+    loads = [r.environment.load_1min for r in run.records if r.environment and r.environment.load_1min is not None]
+    return [("load while trials ran", f"{notices.load_range(loads)} (mean of a minute)")] if loads else []
 
 
 def _corpora(run: Run) -> list[CorpusFacts]:

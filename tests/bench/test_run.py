@@ -187,9 +187,9 @@ def test_an_overlap_of_test_and_training_text_is_said_with_its_percentage(
 ) -> None:
     arguments = ["--train", text, "--valid", text, "--test", text, "--models", "unigram", "--out", tmp_path / "run"]
     assert in_process(*arguments) == 0
-    assert "100% of the test lines stand verbatim in the training text" in capsys.readouterr().out
-    info = RunInfo.model_validate_json((tmp_path / "run" / "run.json").read_bytes())
-    assert "100%" in info.warnings[0]
+    output, errors = capsys.readouterr()
+    for said in (output, errors):
+        assert said.count("100 % of the test lines stand verbatim in the training text") == 1
 
 
 @pytest.fixture

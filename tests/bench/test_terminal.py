@@ -92,6 +92,13 @@ def test_without_a_terminal_each_finished_trial_is_a_line() -> None:
     ]
 
 
+def test_lines_name_the_tokenizer_where_there_are_several() -> None:
+    console = terminal.console_on(io.StringIO())
+    with terminal.ProgressView(console, 1, name_tokenizers=True).showing() as view:
+        view.note_reused(make_record(make_trial("kn5", corpus=CorpusSpec(name="genesis", tokens="word"))))
+    assert shown(console).startswith("[1/1] kn5 on genesis (word): perplexity")
+
+
 def test_a_terminal_shows_trial_seconds_left_and_perplexity() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, highlight=False)
     trial = make_trial("lstm")

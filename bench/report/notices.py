@@ -1,0 +1,113 @@
+"""What a reader has to know about the conditions of a run before believing its figures, one sentence each.
+
+The terminal and the report say the same: both take their sentences from here.  Loads no numerical library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from bench.plan import QUICK_BUDGET_S
+from bench.records import CorpusFacts, TrialRecord, TrialSpec
+from bench.report import wording
+
+# from these shares on, of test lines in the training text and of test tokens that it does not have
+_OVERLAP_WORTH_A_WARNING = 0.01
+_OOV_WORTH_A_WARNING = 0.05
+
+
+def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: Sequence[TrialRecord]) -> list[str]:
+    """All notices, what touches every figure first; warnings of the models themselves last."""
+    return list(dict.fromkeys([*about_plan(plan), *about_texts(corpora), *about_load(records), *of_models(records)]))
+
+
+def about_plan(plan: Sequence[TrialSpec]) -> list[str]:
+    """That a run was a quick one."""
+    if not is_quick(plan):
+        return []
+    return [
+        f"a quick run: neural networks were trained for {QUICK_BUDGET_S:g} s only, so that their perplexities are far "
+        "from what they can reach"
+    ]
+
+
+def is_quick(plan: Iterable[TrialSpec]) -> bool:
+    """Whether networks were trained for the seconds of --quick (with a budget of its own, --quick changes nothing)."""
+    return any(t.quick and t.family == "neural" and t.budget_s == QUICK_BUDGET_S for t in plan)
+
+
+def about_texts(corpora: Sequence[CorpusFacts]) -> list[str]:
+    """Test lines that stand in the training text, and test tokens that it does not have."""
+    place = place_in(corpora)
+    found = []
+    for facts in corpora:
+        if facts.test_overlap >= _OVERLAP_WORTH_A_WARNING:
+            found.append(
+                f"{facts.name}: {wording.percent(facts.test_overlap)} of the test lines stand verbatim in the training "
+                "text; models that remember long stretches profit most"
+            )
+        share = oov_share(facts)
+        if share >= _OOV_WORTH_A_WARNING:
+            found.append(
+                f"{place(facts) or facts.name}: {wording.percent(share)} of the test tokens are out of vocabulary and "
+                "scored as <unk>, which is easy to predict; the perplexity without them is test_perplexity_no_oov in "
+                "tables/summary.csv"
+            )
+    # two tokenizers of one text share its lines
+    return list(dict.fromkeys(found))
+
+
+def oov_share(facts: CorpusFacts) -> float:
+    """Test tokens that the training text does not have, 0 to 1."""
+    return facts.n_test_oov / facts.n_test_tokens if facts.n_test_tokens else 0.0
+
+
+def about_load(records: Iterable[TrialRecord]) -> list[str]:
+    """Trials beside which the machine had more to do than it has cores."""
+    loads: dict[str, float] = {}
+    n_cores = 0
+    for record in records:
+        machine = record.environment
+        if machine and machine.load_1min is not None and machine.load_1min > machine.n_cpus_usable:
+            loads[record.trial.model] = max(loads.get(record.trial.model, 0.0), machine.load_1min)
+            n_cores = machine.n_cpus_usable
+    if not loads:
+        return []
+    range_text = load_range(list(loads.values()))
+    return [
+        f"the machine was busy (load {range_text} on {n_cores} usable cores) during {wording.listed(list(loads))}: "
+        "their times, and under a budget of seconds their perplexities, are worse than on a free machine"
+    ]
+
+
+def load_range(loads: Sequence[float]) -> str:
+    """The lowest and the highest load, with a digit behind the point."""
+    low, high = f"{min(loads):.1f}", f"{max(loads):.1f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def of_models(records: Sequence[TrialRecord]) -> list[str]:
+    """What trials warned of: each once, with the models and, where there are several texts, the text it is about."""
+    place = place_in([record.corpus for record in records if record.corpus])
+    models: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        for warning in record.warnings:
+            named = models.setdefault((place(record.corpus), warning), [])
+            if record.trial.model not in named:
+                named.append(record.trial.model)
+    return [
+        f"{', '.join(names)}{f' on {where}' if where else ''}: {warning}" for (where, warning), names in models.items()
+    ]
+
+
+def place_in(corpora: Iterable[CorpusFacts]) -> Callable[[CorpusFacts | None], str]:
+    """How to name a text among these, its tokenizer included where that differs; empty where there is only one."""
+    known = set(corpora)
+    names, tokenizers = {facts.name for facts in known}, {facts.tokenizer for facts in known}
+
+    def place(facts: CorpusFacts | None) -> str:
+        if facts is None or (len(names) < 2 and len(tokenizers) < 2):
+            return ""
+        return f"{facts.name} ({facts.tokenizer})" if len(tokenizers) > 1 else facts.name
+
+    return place

@@ -1,0 +1,85 @@
+"""What a reader is warned of: busy machines, unknown tokens, known lines, quick runs, and where a warning came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.records import TrialRecord
+from bench.report import notices, plots
+from bench.report.build import build_report
+from tests.bench.synthetic import ENVIRONMENT, facts, ok, trial, write
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are tested here, and plots take most of a report's time."""
+    monkeypatch.setattr(plots, "PLOTS", {})
+
+
+def on_load(model: str, load: float | None, **changes: Any) -> TrialRecord:
+    machine = ENVIRONMENT.model_copy(update={"load_1min": load})
+    return ok(trial(model, **changes), 4.4, changes={"environment": machine})
+
+
+def report_of(folder: Path) -> str:
+    build_report(folder)
+    return (folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_load_above_the_number_of_cores_names_models_and_load() -> None:
+    records = [on_load("kn5", 2.0), on_load("mlp", 2.31), on_load("mlp", 7.04, seed=1), on_load("rnn", 3.5)]
+    (notice,) = notices.about_load([*records, on_load("bigram", None)])
+    assert "load 3.5 to 7.0 on 2 usable cores" in notice
+    assert "during mlp and rnn:" in notice
+    assert notices.about_load(records[:1]) == []
+
+
+def test_the_report_shows_load_in_warnings_and_provenance(tmp_path: Path) -> None:
+    text = report_of(write(tmp_path, [on_load("kn5", 0.5), on_load("mlp", 7.04)]))
+    warnings, provenance = text.split("## Warnings")[1].split("## Provenance")
+    assert "load 7.0 on 2 usable cores" in warnings
+    assert "0.5 to 7.0 (mean of a minute)" in provenance
+
+
+@pytest.mark.parametrize(("n_oov", "warned"), [(0, False), (49, False), (50, True), (250, True)])
+def test_unknown_tokens_are_warned_of_from_five_percent_on(n_oov: int, warned: bool) -> None:
+    found = notices.about_texts([facts(n_test_oov=n_oov, n_test_tokens=1000)])
+    assert len(found) == warned
+    assert all(f"{n_oov / 10:.3g}" in notice and "test_perplexity_no_oov" in notice for notice in found)
+
+
+def test_a_text_without_tokens_has_no_share_of_unknown_ones() -> None:
+    assert notices.oov_share(facts(n_test_tokens=0)) == 0
+
+
+def test_overlap_stands_once_in_a_report(tmp_path: Path) -> None:
+    text = report_of(write(tmp_path, [ok(trial("kn5"), 4.4)], corpora=(facts(test_overlap=0.123456),)))
+    assert text.count("stand verbatim in the training text") == 1
+
+
+def test_a_quick_run_is_marked_in_title_and_first_warning(tmp_path: Path) -> None:
+    quick = ok(trial("mlp", quick=True, budget_s=0.3), 5.0, changes={"warnings": ("a model's own",)})
+    title, warnings = report_of(write(tmp_path, [quick])).split("## Warnings")
+    assert title.splitlines()[0].endswith("(quick: networks trained for 0.3 s only)")
+    assert warnings.strip().startswith("- a quick run: neural networks were trained for 0.3 s only")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"quick": True, "budget_s": 9.0}, {"quick": True, "max_steps": 9}, {"quick": False, "budget_s": 0.3}]
+)
+def test_a_quick_run_with_limits_of_its_own_is_none(changes: dict[str, Any]) -> None:
+    assert not notices.is_quick([trial("mlp", **changes)])
+
+
+def test_warnings_say_which_text_where_there_are_several() -> None:
+    char, word = facts(), facts(tokenizer="word", vocab_fingerprint="beef")
+    warned = {"warnings": ("order 5: discounts undefined",)}
+    one, other = (ok(trial("kn5", corpus=c), 4.4, corpus=c, changes=warned) for c in (char, word))
+    assert notices.of_models([one, one]) == ["kn5: order 5: discounts undefined"]
+    assert notices.of_models([one, other]) == [
+        "kn5 on genesis (char): order 5: discounts undefined",
+        "kn5 on genesis (word): order 5: discounts undefined",
+    ]

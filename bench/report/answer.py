@@ -11,7 +11,7 @@ from bench.report.tables import targets_of
 from bench.stats import over_seeds
 
 # more names than this are counted instead of listed
-_MAX_NAMES = 4
+_MAX_NAMES = 8
 
 
 def label_of(row: Row, rows: Sequence[Row]) -> str:
@@ -27,8 +27,13 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
         return ["No model finished with a perplexity."]
     sentences = [_winner(order, pairs)]
     neural = [row for row in order if row.family == "neural"]
+    counting = [row for row in order if row.family == "counting"]
+    if order[0].family == "neural" and counting:
+        sentences.append(_against_counting(order[0], counting[0], order, pairs))
     if neural:
         sentences.append(_passing(neural[0], order, rows, given))
+    if len(neural) > 1 and all(len(row.trials) == 1 for row in neural):
+        sentences.append("Each neural model ran with one seed: another may change their order (see --seeds 5).")
     failed = [row for row in rows if row.status not in ("ok", "refused")]
     if failed:
         sentences.append(f"{_names(failed, rows)} did not finish well; the reasons are below.")
@@ -71,6 +76,15 @@ def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
         return f"{text}, significantly lower than every other model's."
     rest = ", but significantly lower than all others'" if len(ties) < len(others) else ""
     return f"{text}, not significantly different from that of {_names(ties, order)}{rest}."
+
+
+def _against_counting(best: Row, counting: Row, order: Sequence[Row], pairs: Sequence[Pair]) -> str:
+    """Whether the winner, a neural model, is more than noise away from the best counting model."""
+    name = f"the best counting model, {_name(counting, order)} ({wording.perplexity(counting.test_perplexity)})"
+    verdict = verdicts_of(best, pairs).get((counting.model, counting.device))
+    if verdict is None:
+        return f"It could not be tested against {name}."
+    return f"It is {'' if verdict == 'better' else 'not '}significantly better than {name}."
 
 
 def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequence[float]) -> str:

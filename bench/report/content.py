@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.environment import file_name
 from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, Environment
 from bench.report import notices, wording
@@ -62,7 +63,8 @@ def _group_sections(
     """With several groups, each has a heading of its own and its parts stand one level lower."""
     given = run.info.target_perplexities
     lead = answer(rows, pairs, given)
-    head = Section(title="The answer" if alone else group.title, paragraphs=(f"On {group.title}:", " ".join(lead)))
+    where = f"On {group.title}{_tested_on(rows)}:"
+    head = Section(title="The answer" if alone else group.title, paragraphs=(where, " ".join(lead)))
     level = 2 if alone else 3
     by_part = {figure.stem.split("-")[0]: figure for figure in figures}
     parts = []
@@ -71,6 +73,12 @@ def _group_sections(
         if sheets or drawn:
             parts.append(Section(title=title, level=level, figures=drawn, sheets=sheets))
     return [head, *parts]
+
+
+def _tested_on(rows: Sequence[Row]) -> str:
+    """The test file, where it was given by itself: the group has the name of the training text."""
+    files = {file_name(trial.corpus.test) for row in rows for trial in row.trials if trial.corpus.test}
+    return f", tested on {wording.listed([wording.isolated(name) for name in sorted(files)])}" if files else ""
 
 
 def _unavailable(run: Run) -> Section:
@@ -93,6 +101,8 @@ def _reading() -> Section:
             "Intervals are 95 % block-bootstrap intervals over blocks of the test text, and over seeds where there are "
             "several. ~ means that a paired test over the same blocks (Holm-corrected) finds no difference, or "
             "one below 1e-6 nats per token, which counts as none.",
+            "With one seed, intervals and tests tell how much depends on the choice of the test text; chance in "
+            "training (first weights, order of batches) is not in them. --seeds 5 brings it in.",
             "Training seconds stand still during validation. A target was passed between two validations: the later "
             "one is the headline, the earlier one stands in brackets. A miss is printed as 'not reached'.",
             "Scoring tokens/s: a whole text is scored, as in the evaluation. Next token: the time from a state to the "

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.records import Environment, TrialRecord
+from bench.records import CorpusSpec, Environment, TrialRecord
 from bench.report import plots
 from bench.report.__main__ import main
 from bench.report.build import build_report
@@ -117,6 +117,42 @@ def test_ties_are_printed_as_ties(tmp_path: Path) -> None:
     ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
     (line,) = [line for line in ranking.splitlines() if line.startswith("| 2 |")]
     assert "| ~ |" in line
+
+
+@pytest.mark.usefixtures("no_plots")
+@pytest.mark.parametrize("n_ties", [1, 8])
+def test_up_to_eight_ties_are_named(tmp_path: Path, n_ties: int) -> None:
+    ties = [f"kn{n}" for n in range(n_ties)]
+    write(tmp_path, [ok(trial("best"), 4.4), *[ok(trial(name, family="counting"), 4.4005) for name in ties]])
+    build_report(tmp_path)
+    lead = markdown_of(tmp_path).split("## Ranking")[0]
+    assert all(name in lead.split("not significantly different from that of")[1] for name in ties)
+    assert " more" not in lead
+
+
+@pytest.mark.usefixtures("no_plots")
+@pytest.mark.parametrize(("kn5", "verdict"), [(4.39, "not significantly"), (5.0, "significantly")])
+def test_a_neural_winner_is_held_against_the_best_counting_model(tmp_path: Path, kn5: float, verdict: str) -> None:
+    write(tmp_path, [ok(trial("mlp"), 4.39), ok(trial("kn5"), kn5), ok(trial("bigram"), 9.0)])
+    build_report(tmp_path)
+    assert f"It is {verdict} better than the best counting model, kn5 (" in markdown_of(tmp_path)
+
+
+@pytest.mark.usefixtures("no_plots")
+@pytest.mark.parametrize(("seeds", "said"), [(1, True), (2, False)])
+def test_one_seed_says_that_another_may_change_the_order(tmp_path: Path, seeds: int, said: bool) -> None:
+    write(tmp_path, usual(seeds))
+    build_report(tmp_path)
+    assert ("Each neural model ran with one seed" in markdown_of(tmp_path).split("## Ranking")[0]) == said
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_answer_names_a_test_file_of_its_own_without_its_folder(tmp_path: Path) -> None:
+    spec = CorpusSpec(train="/home/jo/a.txt", test="/home/jo/b.txt")
+    write(tmp_path, [ok(trial("kn5").model_copy(update={"corpus": spec}), 4.4)])
+    build_report(tmp_path)
+    assert "a document per file), tested on b.txt:" in markdown_of(tmp_path)
+    assert "/home" not in markdown_of(tmp_path)
 
 
 @pytest.mark.usefixtures("no_plots")

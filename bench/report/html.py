@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,13 @@ def to_html(report: Report, plots: Path) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["pieces"] = pieces
     return environment.get_template("page.html.jinja").render(report=report, data_url=_data_url_in(plots))
+
+
+def pieces(name: str) -> list[str]:
+    """A model's name cut where a line may end: after a colon, a comma or a plus sign."""
+    return re.findall(r"[^:,+]*[:,+]|[^:,+]+", name)
 
 
 def _data_url_in(plots: Path) -> Callable[[str], str]:

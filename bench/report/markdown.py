@@ -12,7 +12,7 @@ from bench.report.sheets import Sheet
 _MARKUP = re.compile(r"[\\`*\[\]<|$]|(?<!\w)_|_(?!\w)|~(?=.)|(?<=.)~|&(?=#?\w+;)")
 # what is markup at the start of a line only
 _LINE_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+=#>]))")
-_RULES = {"l": ":---", "r": "---:"}
+_RULES = {"l": ":---", "n": ":---", "r": "---:"}
 
 
 def to_markdown(report: Report) -> str:
@@ -44,6 +44,8 @@ def _section_lines(section: Section) -> Iterator[str]:
         yield from ("", f"![{escaped(figure.alt)}](plots/{figure.stem}.png)")
     for sheet in section.sheets:
         yield from ("", f"{escaped_line(sheet.caption)}:", "", *_table_lines(sheet))
+        if sheet.notes:
+            yield from ("", *[f"- {escaped_line(note)}" for note in sheet.notes])
     if section.bullets:
         yield from ("", *[f"- {escaped_line(bullet)}" for bullet in section.bullets])
 

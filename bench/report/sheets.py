@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.records import Figure, Measured
 from bench.report import wording
 from bench.report.answer import label_of, times_to_targets, verdicts_of
 from bench.report.rows import Pair, Row, median, ranked
@@ -19,12 +20,13 @@ _SIGNS = {"better": "+", "worse": "-", "~": "~"}
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """A table as text.  `align` has a letter a column, `l` or `r`."""
+    """A table as text.  `align` has a letter a column: `l`, `r`, or `n`, a model's name.  `notes` stand under it."""
 
     caption: str
     headers: Sequence[str]
     align: str
     rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
 
 
 _PARTS = {
@@ -48,9 +50,8 @@ def sheets_of(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]
     parts: list[Part] = [("Ranking", ("perplexity",), [_ranking(order, summaries, pairs), *_not_ranked(order)])]
     parts.append(("Speed to perplexity", ("validation",), _speed_to_targets(order, given)))
     costed = [row for row in order if row.records]
-    parts.append(
-        ("Seconds and throughput", ("speed",), _plain("cost in time", costed, summaries, _speed_columns(rows)))
-    )
+    seconds = [*_plain("cost in time", costed, summaries, _speed_columns(rows)), *_wall_clock(costed)]
+    parts.append(("Seconds and throughput", ("speed",), seconds))
     parts.append(("Memory and size", ("memory", "size"), _plain("bytes", costed, summaries, _memory_columns(rows))))
     parts.append(("Which differences are more than noise", (), _significance(ranked(rows), pairs)))
     return parts
@@ -80,8 +81,19 @@ _QUALITY: Sequence[Column] = (
 )
 
 
+_OOV: Column = ("OOV", lambda summary: wording.percent(_oov(summary)))
+_WITH_REASON: Mapping[str, Callable[[Measured], Figure]] = {
+    "bits/char": lambda m: m.test.bits_per_char,
+    "bits/byte": lambda m: m.test.bits_per_byte,
+    "top-1": lambda m: m.top1_accuracy,
+    "size": lambda m: m.model_bytes,
+}
+
+
 def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], pairs: Sequence[Pair]) -> Sheet:
     verdicts = verdicts_of(order[0], pairs)
+    has_oov = any(_oov(summary) for summary in summaries.values())
+    columns = [*_QUALITY, *([_OOV] if has_oov else [])]
     rows = []
     for place, row in enumerate(order, start=1):
         summary = summaries[id(row)]
@@ -94,11 +106,39 @@ def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], 
                 label_of(row, order),
                 value,
                 "best" if place == 1 and row.is_ranked else against.get(seen or "", seen or wording.NOT_AVAILABLE),
-                *[show(summary) for _, show in _QUALITY],
+                *[show(summary) for _, show in columns],
             ]
         )
-    headers = ("#", "model", "test perplexity", "against best", *[name for name, _ in _QUALITY])
-    return Sheet(caption="ranked by test perplexity", headers=headers, align="rlrl" + "r" * len(_QUALITY), rows=rows)
+    headers = ("#", "model", "test perplexity", "against best", *[name for name, _ in columns])
+    return Sheet(
+        caption="ranked by test perplexity",
+        headers=headers,
+        align="rnrl" + "r" * len(columns),
+        rows=rows,
+        notes=_reasons(order),
+    )
+
+
+def _oov(summary: Mapping[str, Cell]) -> float | None:
+    """Share of the test tokens that are out of vocabulary."""
+    n_oov, n_tokens = number(summary["n_oov"]), number(summary["n_tokens"])
+    return None if n_oov is None or not n_tokens else n_oov / n_tokens
+
+
+def _reasons(order: Sequence[Row]) -> list[str]:
+    """Why a figure of the ranking is missing: each reason once, with the models where it is not that of all."""
+    found: dict[tuple[str, str], list[str]] = {}
+    measured = [row for row in order if row.measured]
+    for row in measured:
+        for name, of in _WITH_REASON.items():
+            for figure in map(of, row.measured):
+                models = found.setdefault((name, figure.reason or ""), []) if figure.number is None else []
+                if label_of(row, order) not in models:
+                    models.append(label_of(row, order))
+    return [
+        f"{name} n/a{'' if len(models) == len(measured) else f' ({wording.listed(models)})'}: {reason}"
+        for (name, reason), models in found.items()
+    ]
 
 
 def _perplexity(row: Row) -> str:
@@ -115,7 +155,7 @@ def _not_ranked(order: Sequence[Row]) -> list[Sheet]:
         if not row.is_ranked
     ]
     headers = ("model", "status", "reason", "perplexity of the seeds that finished")
-    return [Sheet(caption="not ranked", headers=headers, align="lllr", rows=rows)] if rows else []
+    return [Sheet(caption="not ranked", headers=headers, align="nllr", rows=rows)] if rows else []
 
 
 def _speed_to_targets(order: Sequence[Row], given: Sequence[float]) -> list[Sheet]:
@@ -132,7 +172,7 @@ def _speed_to_targets(order: Sequence[Row], given: Sequence[float]) -> list[Shee
         return []
     headers = ("model", *[f"{name} ({wording.perplexity(levels[name])})" for name in names])
     caption = "training seconds until the validation perplexity was at or below a target"
-    return [Sheet(caption=caption, headers=headers, align="l" + "r" * len(names), rows=rows)]
+    return [Sheet(caption=caption, headers=headers, align="n" + "r" * len(names), rows=rows)]
 
 
 def _shown_targets(levels: Mapping[str, float]) -> list[str]:
@@ -158,7 +198,7 @@ def _plain(
         return []
     lines = [(label_of(row, rows), *[show(summaries[id(row)]) for _, show in columns]) for row in rows]
     headers = ("model", *[name for name, _ in columns])
-    return [Sheet(caption=caption, headers=headers, align="l" + "r" * len(columns), rows=lines)]
+    return [Sheet(caption=caption, headers=headers, align="n" + "r" * len(columns), rows=lines)]
 
 
 def _speed_columns(rows: Sequence[Row]) -> list[Column]:
@@ -199,7 +239,7 @@ def _wall_clock(rows: Sequence[Row]) -> list[Sheet]:
     if not lines:
         return []
     headers = ("model", *_PARTS.values())
-    align = "l" + "r" * len(_PARTS)
+    align = "n" + "r" * len(_PARTS)
     return [
         Sheet(
             caption="where the wall clock went (training includes compiling)", headers=headers, align=align, rows=lines
@@ -240,7 +280,7 @@ def _significance(order: Sequence[Row], pairs: Sequence[Pair]) -> list[Sheet]:
     ]
     headers = ("#", "model", *[str(place) for place in range(1, len(order) + 1)])
     caption = "+ the model of this line is better than that of the column, - worse, ~ no significant difference"
-    return [Sheet(caption=caption, headers=headers, align="rl" + "r" * len(order), rows=rows)]
+    return [Sheet(caption=caption, headers=headers, align="rn" + "r" * len(order), rows=rows)]
 
 
 def _ties(order: Sequence[Row], names: Sequence[str], verdicts: Sequence[Mapping[tuple[str, str], str]]) -> Sheet:
@@ -249,5 +289,5 @@ def _ties(order: Sequence[Row], names: Sequence[str], verdicts: Sequence[Mapping
         ties = [str(n) for n, other in enumerate(order, start=1) if seen.get((other.model, other.device)) == "~"]
         rows.append((str(place), name, ", ".join(ties) or "none"))
     return Sheet(
-        caption="no significant difference from", headers=("#", "model", "ties with #"), align="rll", rows=rows
+        caption="no significant difference from", headers=("#", "model", "ties with #"), align="rnl", rows=rows
     )

@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.records import CorpusSpec, Environment, TrialRecord
+from bench.records import CorpusSpec, Environment, Figure, TrialRecord
 from bench.report import plots
 from bench.report.__main__ import main
 from bench.report.build import build_report
 from bench.report.drawing import drawable, spread
+from bench.report.html import pieces
 from bench.report.markdown import escaped, escaped_line
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, rows_of
-from tests.bench.synthetic import curve, facts, failed, info, ok, trial, usual, write
+from tests.bench.synthetic import curve, facts, failed, info, measured, ok, trial, usual, write
 
 STEMS = ("perplexity", "validation", "memory", "size", "speed")
 
@@ -183,6 +184,52 @@ def test_groups_are_told_apart(tmp_path: Path) -> None:
     assert "## genesis (char" in text
     assert "## kjv (char" in text
     assert (tmp_path / "plots" / "perplexity-2.png").is_file()
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_why_a_figure_is_missing_stands_under_the_table(tmp_path: Path) -> None:
+    lossy = measured([200.0] * 9, [200] * 9).test.model_copy(update={"bits_per_char": Figure.of(None, "words | lost")})
+    write(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("mlp"), 5.0, measures={"test": lossy})])
+    build_report(tmp_path)
+    ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
+    assert "- bits/byte n/a: the normaliser loses some of the text\n" in ranking
+    assert "- bits/char n/a (mlp): words \\| lost\n" in ranking
+    assert "bits/char n/a (mlp): words | lost" in page_of(tmp_path).text
+
+
+@pytest.mark.usefixtures("no_plots")
+@pytest.mark.parametrize(("n_oov", "shown"), [(0, False), (90, True)])
+def test_the_share_of_unknown_tokens_is_a_column_where_there_are_any(tmp_path: Path, n_oov: int, shown: bool) -> None:
+    test = measured([200.0] * 9, [200] * 9).test.model_copy(update={"n_oov": n_oov})
+    write(tmp_path, [ok(trial("kn5"), 4.4, measures={"test": test})])
+    build_report(tmp_path)
+    ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
+    assert ("| OOV |" in ranking) == shown
+    # 90 of 9 x 200 tokens
+    assert ("| 5.00 % |" in ranking) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("kn5", ["kn5"]),
+        ("ngram:order=5,smoothing=jm", ["ngram:", "order=5,", "smoothing=jm"]),
+        ("kn5+mlp:a=1/2", ["kn5+", "mlp:", "a=1/2"]),
+        ("a:,:b+", ["a:", ",", ":", "b+"]),
+        ("", []),
+    ],
+)
+def test_names_break_after_colons_commas_and_plus_signs_only(name: str, parts: list[str]) -> None:
+    assert pieces(name) == parts
+    assert "".join(parts) == name
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_parts_of_a_name_are_kept_whole_in_the_page(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("ngram:order=1/2,<b>", family="counting"), 4.4)])
+    build_report(tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<span>ngram:</span><wbr><span>order=1/2,</span><wbr><span>&lt;b&gt;</span>" in page
 
 
 # --- safety

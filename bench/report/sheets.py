@@ -97,7 +97,7 @@ def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], 
     rows = []
     for place, row in enumerate(order, start=1):
         summary = summaries[id(row)]
-        value = _perplexity(row) if row.is_ranked else row.status.replace("_", " ")
+        value = wording.perplexity(row.test_perplexity) if row.is_ranked else row.status.replace("_", " ")
         against = {"better": "worse", "worse": "better"}
         seen = verdicts.get((row.model, row.device))
         rows.append(
@@ -115,7 +115,7 @@ def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], 
         headers=headers,
         align="rnrl" + "r" * len(columns),
         rows=rows,
-        notes=_reasons(order),
+        notes=[*_impossible(order), *_reasons(order)],
     )
 
 
@@ -141,11 +141,13 @@ def _reasons(order: Sequence[Row]) -> list[str]:
     ]
 
 
-def _perplexity(row: Row) -> str:
-    """The test perplexity; an infinite one says how many tokens were impossible."""
-    n_zero = max((m.test.n_zero for m in row.measured), default=0)
-    note = f" ({n_zero:,} zero-probability tokens)" if n_zero and row.test_perplexity == math.inf else ""
-    return wording.perplexity(row.test_perplexity) + note
+def _impossible(order: Sequence[Row]) -> list[str]:
+    """How many test tokens each model of infinite perplexity held for impossible."""
+    return [
+        f"{label_of(row, order)} inf: {max(m.test.n_zero for m in row.measured):,} zero-probability tokens"
+        for row in order
+        if row.is_ranked and row.test_perplexity == math.inf
+    ]
 
 
 def _not_ranked(order: Sequence[Row]) -> list[Sheet]:

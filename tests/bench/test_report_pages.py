@@ -105,7 +105,7 @@ def test_a_target_of_perplexity_one_is_not_reached_anywhere(reported: Path) -> N
 
 
 def test_an_infinite_perplexity_counts_its_impossible_tokens(reported: Path) -> None:
-    assert "| inf (40 zero-probability tokens) |" in markdown_of(reported)
+    assert "- ngram:smoothing=mle inf: 40 zero-probability tokens" in markdown_of(reported)
 
 
 @pytest.mark.usefixtures("no_plots")

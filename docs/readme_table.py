@@ -21,13 +21,14 @@ PLOT = "plots/perplexity.png"
 HEAD = """\
 ## What to expect
 
-What the default command measured on {corpus}: {tokens} tokens, a document per {documents}, threads: {threads},
-{device}.
+What the default command measured on {corpus}: {tokens} tokens, a document per {documents}; on {device}, threads: {threads}.
 Lower is better; brackets hold 95 % intervals. All tables, curves, plots and records of this run lie in
 [{place}]({place}/report.md).
 
-| model | test perplexity | bits per character | training (s) | tokens scored per second | peak memory (MiB) |
-|---|---|---|---|---|---|
+A `~` says that a paired test over the same pieces of text finds no difference from the best.
+
+| model | test perplexity | against the best | bits/char | training (s) | size (KiB) | next token (µs) | memory (MiB) |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -40,11 +41,12 @@ def section(run: Path, place: str) -> str:
         corpus=_values(rows, "corpus"),
         tokens=_values(rows, "tokenizer"),
         documents=_values(rows, "documents"),
-        threads=_values(rows, "threads"),
         device=_values(rows, "device"),
+        threads=_values(rows, "threads"),
     )
     plot = f"\n![Test perplexity of each model]({place}/{PLOT})\n" if (run / PLOT).exists() else ""
-    return head + "".join(_line(row) + "\n" for row in rows) + plot
+    verdicts = _against_best(run, rows[0]["model"])
+    return head + "".join(_line(row, verdicts) + "\n" for row in rows) + plot
 
 
 def replaced(text: str, section_text: str) -> str:
@@ -74,14 +76,27 @@ def _values(rows: list[dict[str, str]], column: str) -> str:
     return ", ".join(sorted({row[column] for row in rows if row.get(column)})) or "n/a"
 
 
-def _line(row: Mapping[str, str]) -> str:
+def _against_best(run: Path, best: str) -> dict[str, str]:
+    """How each model fares against the best one: `best`, `~` or `worse`."""
+    verdicts = {best: "best"}
+    with (run / "tables" / "significance.csv").open(encoding="utf-8", newline="") as file:
+        for pair in csv.DictReader(file):
+            if best in (pair["model_a"], pair["model_b"]):
+                other = pair["model_b"] if pair["model_a"] == best else pair["model_a"]
+                verdicts[other] = "~" if pair["verdict"] == "~" else "worse"
+    return verdicts
+
+
+def _line(row: Mapping[str, str], verdicts: Mapping[str, str]) -> str:
     cells = (
         # what learns from the text that it is scored on is starred
         f"`{row['model']}`" + ("*" if row["is_adaptive"] == "true" else ""),
         _perplexity(row),
+        verdicts.get(row["model"], "n/a"),
         _number(row["bits_per_char"], ".3f"),
-        _number(row["train_s"], ".3f"),
-        _number(row["eval_tokens_per_s"], ",.0f", digits=3),
+        _number(row["train_s"], ".3g"),
+        _number(row["model_bytes"], ",.0f", unit=1024),
+        _number(row["next_token_us"], ".0f"),
         _number(row["peak_rss_bytes"], ".0f", unit=1024 * 1024),
     )
     return "| " + " | ".join(cells) + " |"

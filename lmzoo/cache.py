@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float64]
 CacheState = npt.NDArray[np.int64]
 
 ABSENT = -1
+# a state holds so many numbers for each row
+_MOST_TOKENS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,8 @@ class CacheConfig:
         for name in ("order", "size"):
             if getattr(self, name) < 1:
                 raise OptionValueError(f"{name} of a cache must be at least 1, got {getattr(self, name)}")
+        if self.size > _MOST_TOKENS:
+            raise OptionValueError(f"size of a cache must be at most {_MOST_TOKENS}, got {self.size}")
         if not 0 < self.decay <= 1:
             raise OptionValueError(f"decay of a cache must be above 0 and at most 1, got {self.decay}")
 

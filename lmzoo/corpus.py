@@ -19,17 +19,14 @@ import numpy.typing as npt
 from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
 from lmzoo.sources import SOURCES, named_source
 from lmzoo.text import (
-    BOS,
-    EOS,
     NORMALIZERS,
     TOKENIZERS,
-    UNK,
     Normalizer,
     check_encodable,
-    escape_marker,
+    count_marker_words,
     raw_length,
     read_text,
-    split_words,
+    with_line_feeds,
 )
 from lmzoo.vocab import Ids, Vocab, build_vocab, encode_segments
 
@@ -176,8 +173,7 @@ def load_corpus(
         train, valid, test: paths; without `valid` the last tenth of the training text serves.
         tokens: `char` or `word` (default: the corpus's own, else `char`).
         normalize: `letters`, `lower` or `none` (default: the corpus's own, else `none`).
-        documents: the context policy: `file`, `line`, `paragraph` or `running` (default: `file` for `char`, else
-            `line`).
+        documents: the context policy: file, line, paragraph or running (default: file for `char`, else line).
         min_freq: rarer training tokens become `<unk>`.
 
     Raises:
@@ -240,6 +236,7 @@ def corpus_from_texts(
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     for part, text in texts.items():
         check_encodable(text, f"the {part} text")
+    texts = {part: with_line_feeds(text) for part, text in texts.items()}
     policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = _cut_parts(texts, policy, normalizer)
@@ -255,7 +252,8 @@ def corpus_from_texts(
     splits = {part: encode_split(part, segments, vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
         if not split.n_tokens:
-            raise TooShortError(f"the {part} part of {name} has 0 tokens, at least 1 is needed; give more text")
+            raise TooShortError(_nothing_left(part, name, texts, normalizer))
+    segments = itertools.chain(*parts.values())
     return Corpus(
         name=name,
         train=splits["train"],
@@ -265,9 +263,15 @@ def corpus_from_texts(
         documents=policy,
         sha256=_content_sha256(parts),
         n_blank=n_blank,
-        n_markers=_count_markers(parts, own_unk) if TOKENIZERS[tokens].by_words else 0,
+        n_markers=count_marker_words(segments, own_unk=own_unk) if TOKENIZERS[tokens].by_words else 0,
         test_overlap=_overlap(parts["train"], parts["test"]),
     )
+
+
+def _nothing_left(part: str, name: str, texts: Mapping[str, str], normalizer: Normalizer) -> str:
+    n_read, n_left = (sum(map(len, t)) for t in (texts.values(), map(normalizer.apply, texts.values())))
+    cure = "give more text" if 2 * n_left > n_read else f"{normalizer.name} leaves {n_left} of {n_read} characters"
+    return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
 
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
@@ -299,9 +303,9 @@ def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Po
 
 def named_policy(documents: str) -> Policy:
     """The context policy of this name.  Raises `InputError`, naming the closest."""
-    for policy in POLICIES:
-        if policy == documents:
-            return policy
+    found = next((policy for policy in POLICIES if policy == documents), None)
+    if found is not None:
+        return found
     raise InputError(
         f"no context policy {documents!r}.{did_you_mean(documents, POLICIES)} There are: {', '.join(POLICIES)}"
     )
@@ -377,15 +381,6 @@ def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:
         for segment in segments:
             digest.update(segment.encode() + b"\n")
     return digest.hexdigest()
-
-
-def _count_markers(parts: Mapping[str, Sequence[str]], own_unk: bool) -> int:
-    """How many words of the text read like a marker without being one."""
-    # few lines hold any, so the others are not cut into words again
-    signs = (BOS, EOS, "\\" + UNK if own_unk else UNK)
-    lines = (s for segments in parts.values() for s in segments if any(sign in s for sign in signs))
-    words = (word for line in lines for word in split_words(line))
-    return sum(escape_marker(word) != word and not (own_unk and word == UNK) for word in words)
 
 
 def _overlap(train: Sequence[str], test: Sequence[str]) -> float:

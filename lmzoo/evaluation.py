@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,6 +150,9 @@ def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start:
     is_oov = np.zeros(end - start, np.bool_)
     is_oov[split.oov_M[oov] - start] = True
     is_zero = np.isposinf(nats)
+    spelling_nats = float(split.spelling_nats_M[oov].sum())
+    # a vocabulary that was read from an ARPA file cannot spell what it does not know
+    is_whole = is_whole and math.isfinite(spelling_nats)
     return Tally(
         nll_nats=float(nats.sum()),
         n_tokens=end - start,
@@ -159,7 +163,7 @@ def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start:
         n_zero=int(is_zero.sum()),
         n_oov_zero=int((is_zero & is_oov).sum()),
         finite_nll_nats=float(nats[~is_oov & ~is_zero].sum()),
-        spelling_nats=float(split.spelling_nats_M[oov].sum()),
+        spelling_nats=spelling_nats if math.isfinite(spelling_nats) else 0.0,
         unit=split.vocab.fingerprint,
         chars_known=is_whole and split.lossless,
         bytes_known=is_whole and split.lossless and NORMALIZERS[split.vocab.normalizer].lossless,

@@ -79,7 +79,7 @@ def _entries() -> list[ModelEntry]:
             ("bigram", "interpolated modified Kneser-Ney of order 2", {"order": "2", "smoothing": "mkn"}, True),
             ("trigram", "interpolated modified Kneser-Ney of order 3", {"order": "3", "smoothing": "mkn"}, True),
             ("kn5", "interpolated modified Kneser-Ney of order 5", {"order": "5", "smoothing": "mkn"}, True),
-            ("ngram", "n-grams of any order: order=5, smoothing=mkn, addk or mle", {}, False),
+            ("ngram", "n-grams of any order, smoothing and pruning", {}, False),
         )
     ]
     neural: list[ModelEntry] = [
@@ -204,7 +204,13 @@ def resolve_config(spec: Spec | str) -> Any:
     """The validated config of a spec.  Loads no model and no heavy library."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     if spec.name == MIXTURE:
-        parts = {part.text: _resolve_single(part, is_part=True) for part in _mixture_parts(spec)}
+        if "parts" in spec.options:
+            raise UnknownOptionError(
+                f"parts of a mixture are named after its colon, such as mixture:kn5+cache, got {spec}"
+            )
+        # numbered: two parts may be alike
+        numbered = enumerate(_mixture_parts(spec), start=1)
+        parts = {f"{n}: {part.text}": _resolve_single(part, is_part=True) for n, part in numbered}
         return configure(MixtureConfig, {"parts": parts, **spec.options}, "mixture")
     return _resolve_single(spec)
 
@@ -218,7 +224,7 @@ def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
         raise UnknownOptionError(
             f"{taken[0]!r} of {spec.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
         )
-    return configure(_load(entry.config), {**entry.fixed, **spec.options}, spec.name)
+    return configure(_load(entry.config), {**entry.fixed, **spec.options}, spec.name, fixed=entry.fixed)
 
 
 def create_trainer(spec: Spec | str, vocab: Vocab, *, device: str = "cpu") -> Trainer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -80,8 +80,10 @@ def parse_parts(spec: Spec) -> list[Spec]:
     return parts
 
 
-def configure(cls: type[Config], options: Mapping[str, Any], owner: str) -> Config:
+def configure(cls: type[Config], options: Mapping[str, Any], owner: str, *, fixed: Collection[str] = ()) -> Config:
     """A frozen config dataclass from text options, each converted to its field's type.
+
+    `fixed`: options that the owner's name sets, so that nobody is told to give them.
 
     Raises `UnknownOptionError` naming the close match, `OptionValueError` with the value and what is wanted.
     """
@@ -90,8 +92,9 @@ def configure(cls: type[Config], options: Mapping[str, Any], owner: str) -> Conf
     values = {}
     for key, text in options.items():
         if key not in names:
-            known = ", ".join(sorted(names)) or "none"
-            raise UnknownOptionError(f"{owner} has no option {key!r}.{did_you_mean(key, names)} Options: {known}")
+            known = sorted(set(names) - set(fixed))
+            hint = did_you_mean(key, known)
+            raise UnknownOptionError(f"{owner} has no option {key!r}.{hint} Options: {', '.join(known) or 'none'}")
         values[key] = _convert(hints[key], text, f"{key} of {owner}")
     try:
         return cls(**values)

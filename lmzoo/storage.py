@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lmzoo.errors import CorruptFileError, ForeignFileError, NewerFileError, StorageError
+from lmzoo.files import whole_file
 from lmzoo.interface import Arrays, LanguageModel, Storable
 from lmzoo.registry import MIXTURE, STORED_KINDS, stored_class
 from lmzoo.vocab import Vocab
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"\x89lmzoo\r\n"
 _ALIGNMENT = 64
 # magic and length stand before the header
@@ -35,20 +34,8 @@ def save(model: LanguageModel[Any], path: str | Path) -> Path:
     """Write a model; the file appears whole or not at all.  Raises `StorageError`."""
     path = Path(path)
     data = to_bytes(model)
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
-    try:
-        if path.exists() and not path.is_file():
-            raise StorageError(f"cannot write {path}: it is there and is no regular file")
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+    with whole_file(path) as file:
+        file.write(data)
     return path
 
 
@@ -132,7 +119,9 @@ def _header(data: bytes, source: str) -> tuple[dict[str, Any], int]:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CorruptFileError(f"{source} is damaged: its header cannot be read") from error
     if not isinstance(found, int) or found > FORMAT:
-        raise NewerFileError(f"{source} has format {found}, this version reads up to {FORMAT}; upgrade lmzoo")
+        raise NewerFileError(f"{source} has format {found}, this version reads format {FORMAT}; upgrade lmzoo")
+    if found < FORMAT:
+        raise StorageError(f"{source} has format {found}, which is no longer read ({FORMAT} is); train the model again")
     return header, end
 
 

@@ -6,7 +6,7 @@ Everything here is a plain function of a string; what becomes of the tokens is `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +47,11 @@ def decode_bytes(data: bytes, source: str) -> str:
         raise UndecodableTextError(
             f"{source} is not UTF-8: byte 0x{data[offset]:02x} at offset {offset}; convert the file to UTF-8"
         ) from error
+    return with_line_feeds(text)
+
+
+def with_line_feeds(text: str) -> str:
+    """The text with LF for CRLF and CR."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -147,3 +152,11 @@ def escape_marker(token: str) -> str:
 def unescape_marker(token: str) -> str:
     """The inverse of `escape_marker`."""
     return token[1:] if token.startswith("\\") and _ESCAPED_MARKER.fullmatch(token) else token
+
+
+def count_marker_words(texts: Iterable[str], *, own_unk: bool) -> int:
+    """How many words of texts read like a marker without being one; `own_unk`: `<unk>` is one."""
+    # few lines hold any, so the others are not cut into words again
+    signs = (BOS, EOS, "\\" + UNK if own_unk else UNK)
+    words = (word for text in texts if any(sign in text for sign in signs) for word in split_words(text))
+    return sum(escape_marker(word) != word and not (own_unk and word == UNK) for word in words)

@@ -41,7 +41,7 @@ def accept_any_file(data: bytes, source: str) -> Any:
 
 def accept_later_formats(data: bytes, source: str) -> Any:
     """A reader that takes the format of tomorrow for its own."""
-    return _read(data.replace(b'"format":10', b'"format": 1'), source)
+    return _read(data.replace(b'"format":%d0' % storage.FORMAT, b'"format": %d' % storage.FORMAT), source)
 
 
 _read = storage.from_bytes

@@ -216,14 +216,15 @@ class TestTheRunnerItself:
 
 HEADER = (
     "model,corpus,device,status,reason,n_seeds,test_perplexity,test_perplexity_low,test_perplexity_high,"
-    "bits_per_char,train_s,eval_tokens_per_s,peak_rss_bytes,is_adaptive\n"
+    "bits_per_char,train_s,model_bytes,next_token_us,peak_rss_bytes,is_adaptive\n"
 )
 ROWS = (
-    "kn5,genesis,cpu,ok,,1,3.3197,3.21,3.43,1.7311,0.0512,812345.6,83886080,false\n"
-    "bigram,genesis,cpu,ok,,1,9.0818,8.9,9.3,3.183,0.0123,1500000,52428800,true\n"
-    "lstm-cudnn,genesis,cpu,diverged,diverged at step 7,1,,,,,1.5,,,false\n"
-    "ngram,genesis,cpu,ok,,1,inf,inf,inf,inf,0.02,900000,62914560,false\n"
+    "kn5,genesis,cpu,ok,,1,3.3197,3.21,3.43,1.7311,0.0512,425000,24.6,83886080,false\n"
+    "bigram,genesis,cpu,ok,,1,9.0818,8.9,9.3,3.183,0.0123,2048000,13.4,52428800,true\n"
+    "lstm-cudnn,genesis,cpu,diverged,diverged at step 7,1,,,,,1.5,,,,false\n"
+    "ngram,genesis,cpu,ok,,1,inf,inf,inf,inf,0.02,1024,9,62914560,false\n"
 )
+PAIRS = "model_a,model_b,verdict\nbigram,kn5,b\nkn5,ngram,~\nbigram,ngram,a\n"
 
 
 def readme_table() -> Any:
@@ -240,13 +241,14 @@ def test_the_readme_table_is_made_of_the_summary(tmp_path: Path) -> None:
     run = tmp_path / "reference"
     (run / "tables").mkdir(parents=True)
     (run / "tables" / "summary.csv").write_text(HEADER + ROWS, encoding="utf-8")
+    (run / "tables" / "significance.csv").write_text(PAIRS, encoding="utf-8")
     lines = readme_table().section(run, "results/reference").splitlines()
     rows = [line for line in lines if line.startswith("| `")]
     assert rows == [
-        "| `kn5` | 3.320 [3.210, 3.430] | 1.731 | 0.051 | 812,000 | 80 |",
-        "| `bigram`* | 9.082 [8.900, 9.300] | 3.183 | 0.012 | 1,500,000 | 50 |",
-        "| `ngram` | inf | inf | 0.020 | 900,000 | 60 |",
-        "| `lstm-cudnn` | diverged: diverged at step 7 | n/a | 1.500 | n/a | n/a |",
+        "| `kn5` | 3.320 [3.210, 3.430] | best | 1.731 | 0.0512 | 415 | 25 | 80 |",
+        "| `bigram`* | 9.082 [8.900, 9.300] | worse | 3.183 | 0.0123 | 2,000 | 13 | 50 |",
+        "| `ngram` | inf | ~ | inf | 0.02 | 1 | 9 | 60 |",
+        "| `lstm-cudnn` | diverged: diverged at step 7 | n/a | n/a | 1.5 | n/a | n/a | n/a |",
     ]
 
 

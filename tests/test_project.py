@@ -28,6 +28,7 @@ MAX_LINES = 400
 # A file of lmzoo imports only what stands above it.  A package stands for all files in it.
 LMZOO_ORDER = (
     "errors",
+    "files",
     "text",
     "vocab",
     "sources",

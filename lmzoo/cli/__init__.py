@@ -25,6 +25,8 @@ OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit status."""
     _speak_utf8()
+    # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:

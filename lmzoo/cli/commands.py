@@ -149,6 +149,8 @@ def train(spec: str, text: str | None, output: str, **options: Any) -> None:
     driver.budget_for(
         parse_spec(spec), seconds=limits["budget"], epochs=limits["epochs"], max_steps=limits["max_steps"]
     )
+    if not output or Path(output).is_dir():
+        raise StorageError(f"cannot write {output!r}: give the name of a file")
     if not Path(output).parent.is_dir():
         raise StorageError(f"cannot write {output}: there is no folder {Path(output).parent}")
     corpus = _corpus(text, **options)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, LogProbs, Tokens
-from lmzoo.neural.cells import ScratchLayer
+from lmzoo.neural.cells import CELLS, ScratchLayer
 from lmzoo.neural.config import RecurrentConfig, WindowConfig
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork
 from lmzoo.neural.scan import SCANS, input_product
@@ -98,6 +98,10 @@ class NeuralModel(ABC, Generic[State]):
         """The state at the start of a document, or in the null context."""
 
     @abstractmethod
+    def _check_state(self, state: State) -> None:
+        """Raise `TokenError` for a state that is none of this model's."""
+
+    @abstractmethod
     def _histories(self, tokens_BxL: Tokens, state: State) -> Iterator[tuple[Tensor, State]]:
         """What the output layer reads before each token, (B, M, H) for the next M tokens, and the state after them."""
 
@@ -139,6 +143,7 @@ class NeuralModel(ABC, Generic[State]):
     @torch.inference_mode()
     def next_logprobs(self, state: State) -> LogProbs:
         """ln p(. | history), float32 of shape (B, V); -inf for `<s>`."""
+        self._check_state(state)
         return cast(LogProbs, torch.log_softmax(self.network.logits(self._newest(state)), dim=-1).cpu().numpy())
 
     def select(self, state: State, rows: npt.ArrayLike) -> State:
@@ -163,6 +168,7 @@ class NeuralModel(ABC, Generic[State]):
 
     def _checked(self, tokens_BxL: Tokens, state: State) -> Tokens:
         tokens_BxL = self.vocab.checked(tokens_BxL)
+        self._check_state(state)
         if len(tokens_BxL) != state.batch_size:
             raise TokenError(f"tokens have {len(tokens_BxL)} rows, the state has {state.batch_size}; use select()")
         return tokens_BxL
@@ -209,6 +215,16 @@ class RecurrentModel(NeuralModel[RecurrentState]):
         if bos:
             _, state = self._advance(np.full((1, 1), self.vocab.bos_id, np.int64), state)
         return RecurrentState(np.repeat(state, batch_size, axis=2))
+
+    def _check_state(self, state: RecurrentState) -> None:
+        n_states = CELLS[self.config.cell].n_states
+        wanted = (n_states, self.config.layers, self.config.hidden)
+        shape = state.values_SxKxBxH.shape if isinstance(state, RecurrentState) else ()
+        if shape[:2] + shape[3:] != wanted:
+            found = f"shape {shape}" if shape else type(state).__name__
+            raise TokenError(
+                f"a state of {self.config.cell} has shape ({n_states}, {wanted[1]}, B, {wanted[2]}), got {found}"
+            )
 
     def _newest(self, state: RecurrentState) -> Tensor:
         # a writable copy: torch warns of read-only arrays
@@ -285,6 +301,12 @@ class WindowModel(NeuralModel[WindowState]):
         """C times `<s>`."""
         self._check_batch_size(batch_size)
         return WindowState(np.full((batch_size, self.config.context_size), self.vocab.bos_id, np.int64))
+
+    def _check_state(self, state: WindowState) -> None:
+        shape = state.tokens_BxC.shape if isinstance(state, WindowState) else ()
+        if shape[1:] != (self.config.context_size,):
+            found = f"shape {shape}" if shape else type(state).__name__
+            raise TokenError(f"a state of this window has shape (B, {self.config.context_size}), got {found}")
 
     def _newest(self, state: WindowState) -> Tensor:
         return cast(Tensor, self.network(torch.from_numpy(state.tokens_BxC.copy()).to(self.network.device)))

@@ -6,7 +6,9 @@ character (the space of a character model, a no-break space inside a word) is wr
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import math
 import re
 import warnings
@@ -18,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import StorageError
+from lmzoo.files import whole_file
 from lmzoo.interface import LanguageModel
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.smoothing import Table
-from lmzoo.text import BOS, EOS, UNK, decode_bytes
+from lmzoo.text import BOS, EOS, MARKERS, TOKENIZERS, UNK, decode_bytes
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -51,6 +54,8 @@ def write_arpa(model: LanguageModel[Any], path: str | Path) -> None:
 
     Raises `StorageError` for a model of another kind, and for one that never backs off.
     """
+    if isinstance(model, NgramModel) and not model.is_normalized:
+        raise StorageError("an ARPA file holds probabilities; the scores of this model do not sum to 1")
     if not isinstance(model, NgramModel):
         raise StorageError(f"an ARPA file holds n-grams, got a {type(model).__name__}; keep lmzoo's own format")
     keys, tables = model.tables
@@ -61,22 +66,26 @@ def write_arpa(model: LanguageModel[Any], path: str | Path) -> None:
                 f"order {order} never backs off ({model.details.get('smoothing')}), which an ARPA file cannot say; "
                 "export a smoothed model, such as smoothing=mkn"
             )
-    try:
-        with _open_for_writing(Path(path)) as file:
-            file.write("\\data\\\n")
-            file.writelines(f"ngram {k}={len(keys_G)}\n" for k, keys_G in enumerate(keys, start=1))
-            for order, lines in enumerate(_sections(names, keys, tables), start=1):
-                file.write(f"\n\\{order}-grams:\n")
-                file.writelines(lines)
-            file.write("\n\\end\\\n")
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+    path = Path(path)
+    with whole_file(path) as binary, _as_text(binary, is_compressed=path.suffix == ".gz") as file:
+        file.write("\\data\\\n")
+        file.writelines(f"ngram {k}={len(keys_G)}\n" for k, keys_G in enumerate(keys, start=1))
+        for order, lines in enumerate(_sections(names, keys, tables), start=1):
+            file.write(f"\n\\{order}-grams:\n")
+            file.writelines(lines)
+        file.write("\n\\end\\\n")
 
 
-def _open_for_writing(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "wt", encoding="utf-8", newline="\n")
-    return path.open("w", encoding="utf-8", newline="\n")
+@contextlib.contextmanager
+def _as_text(binary: IO[bytes], *, is_compressed: bool) -> Iterator[io.TextIOWrapper]:
+    """Text written to a binary file, which stays open."""
+    inner = gzip.GzipFile(fileobj=binary, mode="wb", mtime=0) if is_compressed else binary
+    file = io.TextIOWrapper(inner, encoding="utf-8", newline="\n")
+    yield file
+    file.flush()
+    file.detach()
+    if is_compressed:
+        inner.close()
 
 
 def _sections(names: Sequence[str], keys: Sequence[Keys], tables: Sequence[Table]) -> Iterator[Iterator[str]]:
@@ -169,10 +178,14 @@ class _Lines:
         found = _SECTION.fullmatch(line) if line else None
         if not found or int(found[1]) != order:
             raise self.fail(f"\\{order}-grams: is wanted, got {line!r}; the file may be cut short")
-        entries = []
+        entries: list[Entry] = []
+        listed: set[tuple[str, ...]] = set()
         has_backoff = False
         while (line := self._next()) is not None and not line.startswith("\\"):
             entries.append(self._entry(line, order))
+            if entries[-1][0] in listed:
+                raise self.fail(f"{' '.join(entries[-1][0])!r} is listed twice")
+            listed.add(entries[-1][0])
             has_backoff = has_backoff or entries[-1][2] != 0.0
         self._at -= line is not None
         if highest and has_backoff:
@@ -190,7 +203,10 @@ class _Lines:
             raise self.fail(f"not a number in {line[:80]!r}") from error
         if math.isnan(log10_p) or math.isnan(log10_b) or log10_b == math.inf:
             raise self.fail(f"not a finite number in {line[:80]!r}")
-        words = tuple(map(_unescape, fields[1 : order + 1]))
+        try:
+            words = tuple(map(_unescape, fields[1 : order + 1]))
+        except (ValueError, OverflowError) as error:
+            raise self.fail(f"no character has that number: {line[:80]!r}") from error
         # for <s>, which is never predicted, toolkits write 0 or -99
         if log10_p > 1e-6 and words != (BOS,):
             raise self.fail(f"a log-probability above 0: {line[:80]!r}")
@@ -206,6 +222,10 @@ def _vocab_of(unigrams: Iterable[Entry], lines: _Lines, tokenizer: str, normaliz
     words = dict.fromkeys(words[0] for words, _, _ in unigrams)
     if UNK not in words:
         lines.warn(f"has no {UNK}; unknown words get probability 10^{LOG10_UNKNOWN:g}")
+    if not TOKENIZERS[tokenizer].by_words and (
+        long := next((w for w in words if len(w) != 1 and w not in MARKERS), None)
+    ):
+        raise lines.fail(f"{long!r} is no single character, so the tokenizer is not {tokenizer!r}; take 'word'")
     reserved = [UNK, BOS] + [EOS] * (EOS in words)
     tokens = (*reserved, *(w for w in words if w not in reserved))
     return Vocab(tokens=tokens, counts_V=np.zeros(len(tokens), np.int64), normalizer=normalizer, tokenizer=tokenizer)
@@ -261,4 +281,6 @@ def _escape(token: str) -> str:
 
 
 def _unescape(token: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), token)
+    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), token)
+    text.encode()  # half a surrogate pair is no character either
+    return text

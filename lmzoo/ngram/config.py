@@ -10,6 +10,8 @@ from lmzoo.errors import OptionValueError
 Smoothing = Literal["mkn", "kn", "ad", "wb", "jm", "katz", "addk", "mle", "sb"]
 
 MAX_ORDER = 32
+# beyond it the distribution is uniform to the last digit
+_MOST_K = 1e12
 # those that take discounts off counts, so that interpolated= and discounts= have a meaning
 _DISCOUNTING = ("mkn", "kn", "ad")
 
@@ -47,8 +49,8 @@ class NgramConfig:
             raise OptionValueError(f"order must be 1 to {MAX_ORDER}, got {self.order}")
         if self.k is not None and self.smoothing != "addk":
             raise OptionValueError(f"k belongs to smoothing=addk, got smoothing={self.smoothing}")
-        if self.k is not None and not 0 < self.k < float("inf"):
-            raise OptionValueError(f"k must be above 0 and finite, got {self.k}; for k = 0 take smoothing=mle")
+        if self.k is not None and not 0 < self.k <= _MOST_K:
+            raise OptionValueError(f"k must be above 0 and at most {_MOST_K:g}, got {self.k}; for 0 take smoothing=mle")
         self._check_discounting()
         self._check_pruning()
 

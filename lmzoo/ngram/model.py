@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import TokenError
+from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, Tokens
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.smoothing import Table
@@ -61,6 +61,8 @@ class NgramModel:
         return sum(map(len, self._keys))
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> NgramState:
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {batch_size}")
         state = np.full((batch_size, self.order - 1), ABSENT, np.int64)
         if bos:
             state[:, :1] = self.vocab.bos_id
@@ -68,8 +70,9 @@ class NgramModel:
 
     def logprobs(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, NgramState]:
         """ln p of each token, float64; the longest n-gram seen decides, each shorter one is reached by its back-off."""
+        tokens_BxL = self._checked(tokens_BxL, state)
         if tokens_BxL.shape == (1, 1):
-            return self._step(int(self._checked(tokens_BxL, state)[0, 0]), state)
+            return self._step(int(tokens_BxL[0, 0]), state)
         logprobs_BxL, _, state = self._walk(tokens_BxL, state)
         return logprobs_BxL, state
 
@@ -79,6 +82,7 @@ class NgramModel:
 
     def next_logprobs(self, state: NgramState) -> Floats:
         """ln p over the whole vocabulary after each row's state, float64 of shape (B, V)."""
+        self._check_state(state)
         if len(state) == 1:
             return self._distribution(state[0].tolist())
         return self._distributions(list(state.T), len(state))
@@ -119,9 +123,16 @@ class NgramModel:
 
     def _checked(self, tokens_BxL: Tokens, state: NgramState) -> Tokens:
         tokens_BxL = self.vocab.checked(tokens_BxL)
+        self._check_state(state)
         if len(tokens_BxL) != len(state):
             raise TokenError(f"tokens have {len(tokens_BxL)} rows, the state has {len(state)}; use select()")
         return tokens_BxL
+
+    def _check_state(self, state: NgramState) -> None:
+        """Raise `TokenError` for a state that is none of this model's."""
+        if not isinstance(state, np.ndarray) or state.ndim != 2 or state.shape[1] != self.order - 1:
+            found = f"shape {state.shape}" if isinstance(state, np.ndarray) else type(state).__name__
+            raise TokenError(f"a state of order {self.order} has shape (B, {self.order - 1}), got {found}")
 
     def _walk(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, npt.NDArray[np.int8], NgramState]:
         """ln p and matched order of each token, and the state after the last."""

@@ -86,6 +86,8 @@ def entropy_rises(model: NgramModel) -> list[Floats]:
 
 def _history_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats:
     """ln p of running into each history; `<s>` as often as documents start in training."""
+    if not len(words_GxK):
+        return np.zeros(0)
     logp_GxK, _ = model.logprobs(words_GxK, model.initial_state(len(words_GxK), bos=False))
     counts_V = model.vocab.counts_V
     n_starts, n_tokens = max(int(counts_V[model.vocab.bos_id]), 1), max(int(counts_V.sum()), 2)
@@ -96,6 +98,8 @@ def _history_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats
 
 def _last_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats:
     """ln p of the last of each row of words after those before it."""
+    if not len(words_GxK):
+        return np.zeros(0)
     logp_GxK, _ = model.logprobs(words_GxK, model.initial_state(len(words_GxK), bos=False))
     return logp_GxK[:, -1]
 

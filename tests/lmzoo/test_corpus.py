@@ -432,3 +432,10 @@ class TestPublished:
         shares = [getattr(corpus, part).n_tokens / 190_000 for part in PARTS]
         assert np.allclose(shares, [0.8, 0.1, 0.1], atol=0.01)
         assert math.isclose(corpus.train.n_tokens + corpus.valid.n_tokens + corpus.test.n_tokens, 190_000, rel_tol=0.01)
+
+
+def test_line_ends_of_a_string_are_those_of_a_file():
+    texts = (f"a b{end}c d{end}" * 50 for end in ("\n", "\r\n", "\r"))
+    corpora = [corpus_from_texts({"whole": text}, tokens="word") for text in texts]
+    assert len({corpus.sha256 for corpus in corpora}) == 1
+    assert corpora[0].vocab.tokens[3:] == ("a", "b", "c", "d")

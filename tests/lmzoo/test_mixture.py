@@ -57,6 +57,14 @@ def test_log_linear_is_the_normalised_product() -> None:
     np.testing.assert_allclose(np.exp(model.next_logprobs(state)), product / product.sum(), rtol=1e-12)
 
 
+def test_two_parts_may_be_alike() -> None:
+    corpus = corpus_of()
+    model = mixed("mixture:kn5+kn5", corpus)
+    assert lmzoo.evaluate(model, corpus.test).nll_nats == pytest.approx(
+        lmzoo.evaluate(lmzoo.train("kn5", corpus), corpus.test).nll_nats
+    )
+
+
 def test_one_model_with_all_the_weight_is_that_model() -> None:
     corpus = corpus_of()
     parts = [lmzoo.train(spec, corpus) for spec in ("ngram:order=2,smoothing=mle", "trigram")]
@@ -170,6 +178,8 @@ def test_counting_and_neural_models_mix() -> None:
         ("mixture:kn5+cache(sise=3)", "Did you mean 'size'"),
         ("mixture:kn5+bigram,kind=log", "kind of mixture is one of linear, loglinear"),
         ("mixture:kn5++cache", "empty part"),
+        ("mixture:kn5+cache,parts=x", "named after its colon"),
+        ("mixture:kn5+cache(size=99999999999)", "size of a cache must be at most"),
     ],
 )
 def test_bad_specs(spec: str, message: str) -> None:

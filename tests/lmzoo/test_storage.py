@@ -188,11 +188,17 @@ class TestStrangers:
         with pytest.raises(ForeignFileError, match=r"m\.lm is not a model file of lmzoo"):
             storage.load(path)
 
+    def test_an_older_format(self):
+        now, before = (b'"format": %d' % number for number in (storage.FORMAT, storage.FORMAT - 1))
+        data = storage.to_bytes(MODEL).replace(now, before, 1)
+        with pytest.raises(StorageError, match=r"no longer read.*train the model again"):
+            storage.from_bytes(data, "m.lm")
+
     def test_a_newer_format_and_a_newer_kind(self):
         data = storage.to_bytes(MODEL)
         header, _ = header_of(data)
         for change, message in (
-            ({"format": 2}, "has format 2, this version reads up to 1"),
+            ({"format": 3}, "has format 3, this version reads format 2"),
             ({"kind": "x"}, "kind 'x'"),
         ):
             with pytest.raises(NewerFileError, match=message):

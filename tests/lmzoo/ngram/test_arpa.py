@@ -191,3 +191,49 @@ def test_golden_totals() -> None:
         lines = (GOLDEN / "market.test").read_text(encoding="utf-8").splitlines()
         wanted = [w["total_log10"] for w in MARKET[str(order)]]
         assert [sum(log10_of(model, line)) for line in lines] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_failed_write_leaves_the_file_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, GOOD)
+    model = read_arpa(path)
+    monkeypatch.setattr("lmzoo.files.os.fsync", _full_disk)
+    with pytest.raises(StorageError, match="No space left on device"):
+        write_arpa(model, path)
+    assert path.read_text(encoding="utf-8") == GOOD
+    assert [p.name for p in tmp_path.iterdir()] == ["m.arpa"]
+
+
+def _full_disk(_: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_scores_that_are_no_distribution_are_refused(tmp_path: Path) -> None:
+    corpus = lmzoo.corpus_from_texts({"train": "a b a b", "valid": "a", "test": "b"}, tokens="word")
+    with pytest.raises(StorageError, match="do not sum to 1"):
+        write_arpa(lmzoo.train("ngram:order=2,smoothing=sb", corpus), tmp_path / "m.arpa")
+
+
+@pytest.mark.parametrize("escape", ["\\u{110000}", "\\u{ffffffffffffffffffffffff}", "\\u{d800}"])
+def test_an_escape_of_no_character(escape: str, tmp_path: Path) -> None:
+    with pytest.raises(ArpaError, match="line 8: no character has that number"):
+        read_arpa(written(tmp_path, GOOD.replace("-0.3\ta\t", f"-0.3\t{escape}\t")))
+
+
+def test_an_n_gram_listed_twice(tmp_path: Path) -> None:
+    with pytest.raises(ArpaError, match="line 13: '<s> a' is listed twice"):
+        read_arpa(written(tmp_path, GOOD.replace("-0.1\t<s> a\n", "-0.1\t<s> a\n-0.2\t<s> a\n")))
+
+
+def test_words_are_no_characters(tmp_path: Path) -> None:
+    with pytest.raises(ArpaError, match="'ab' is no single character"):
+        text = GOOD.replace("-0.4\t</s>", "-0.5\tab\n-0.4\t</s>").replace("1=4", "1=5")
+        read_arpa(written(tmp_path, text), tokenizer="char")
+
+
+def test_unknown_words_cannot_be_spelled(tmp_path: Path) -> None:
+    model = read_arpa(written(tmp_path, GOOD))
+    corpus = lmzoo.corpus_from_texts({"train": "a", "valid": "a", "test": "a b"}, tokens="word")
+    tally = lmzoo.evaluate(model, corpus.test.encoded_with(model.vocab))
+    assert tally.n_oov == 1
+    assert tally.bits_per_char is None
+    assert tally.bits_per_char_reason

@@ -321,3 +321,22 @@ def test_a_long_context_costs_nothing_older_than_its_size() -> None:
 def test_bad_options(spec: str, message: str) -> None:
     with pytest.raises(lmzoo.LmzooError, match=message):
         lmzoo.train(spec, corpus_of(["ab"]))
+
+
+def test_a_state_of_another_model_is_refused() -> None:
+    corpus = corpus_of(["abab"], test="ab")
+    two, three = counted(corpus, 2), counted(corpus, 3)
+    tokens = corpus.test.ids_N[None, :]
+    for model, other in ((two, three), (three, two)):
+        for call in (
+            lambda m, s: m.logprobs(tokens, s),
+            lambda m, s: m.logprobs(tokens[:, :1], s),
+            lambda m, s: m.next_logprobs(s),
+            lambda m, s: m.all_logprobs(tokens, s),
+        ):
+            with pytest.raises(lmzoo.LmzooError, match=f"a state of order {model.order} has shape"):
+                call(model, other.initial_state())
+    with pytest.raises(lmzoo.LmzooError, match="numpy array"):
+        two.logprobs([[1]], two.initial_state())  # type: ignore[arg-type]
+    with pytest.raises(lmzoo.LmzooError, match="batch_size must be at least 1"):
+        two.initial_state(0)

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Literal, NamedTuple, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
@@ -23,8 +24,11 @@ from bench.records import TrialRecord, TrialSpec
 
 # where no terminal says how wide it is, no row of the table is cut
 _WIDTH_WITHOUT_TERMINAL = 200
-_WIDTH_OF_ALL_COLUMNS = 120
-_MIB = 1024 * 1024
+# a column's left line and the blanks beside its text
+_BORDER = 3
+# a name or a reason longer than this goes on in the next line when there is no room
+_FOLDED = 20
+_KIB, _MIB = 1024, 1024 * 1024
 
 
 def never_raise_on_output() -> None:
@@ -141,27 +145,52 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
 
 
+class _Column(NamedTuple):
+    """A column as text.  Figures stand at the right and are never folded."""
+
+    title: str
+    cells: Sequence[str]
+    is_figure: bool = False
+
+    @property
+    def width(self) -> int:
+        """Signs that it takes with its border; of long texts, those of one folded line."""
+        widest = max(cell_len(text) for text in (*self.title.split("\n"), *self.cells))
+        return _BORDER + (widest if self.is_figure else min(widest, _FOLDED))
+
+
 def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITHOUT_TERMINAL) -> Table:
     """The comparison as people read it; columns that are the same for every row stay out.
 
-    A terminal narrower than all columns gets the leading ones: a figure is never cut.
+    On a terminal narrower than all columns the most wanted ones are shown and the others named below: no figure is cut.
     """
-    table = Table(title="Test perplexity, best first")
     shared = [key for key in ("corpus", "tokenizer", "documents", "device") if len({row[key] for row in rows}) > 1]
-    figures = [figure for figure in _FIGURES if width >= _WIDTH_OF_ALL_COLUMNS or figure.title in _LEADING]
-    table.add_column("model", overflow="fold")
-    for key in shared:
-        table.add_column(key, overflow="fold")
-    for figure in figures:
-        table.add_column(figure.title, justify="right", overflow="fold")
-    table.add_column("status", overflow="fold")
-    for row in rows:
-        star = "*" if row["is_adaptive"].lower() == "true" else ""
-        status = row["status"] + (f": {row['reason']}" if row["reason"] else "")
-        table.add_row(
-            row["model"] + star, *(row[key] for key in shared), *(figure.cell(row) for figure in figures), status
-        )
+    names = [row["model"] + ("*" if row["is_adaptive"].lower() == "true" else "") for row in rows]
+    before = [_Column("model", names), *[_Column(key, [row[key] for row in rows]) for key in shared]]
+    statuses = [row["status"] + (f": {row['reason']}" if row["reason"] else "") for row in rows]
+    after = [_Column("status", statuses)] if set(statuses) != {"ok"} else []
+    figures = [_Column(figure.title, [figure.cell(row) for row in rows], is_figure=True) for figure in _FIGURES]
+    shown = _that_fit(figures, width - 1 - sum(column.width for column in (*before, *after)))
+    left_out = [" ".join(column.title.split()) for column in figures if column not in shown]
+    note = f"no room for {', '.join(left_out)}: see report.md or tables/summary.csv" if left_out else None
+    table = Table(title="Test perplexity, best first", caption=note, caption_justify="left")
+    columns = [*before, *shown, *after]
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.is_figure else "left"
+        table.add_column(column.title, justify=justify, no_wrap=column.is_figure, overflow="fold")
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*cells)
     return table
+
+
+def _that_fit(figures: Sequence[_Column], width: int) -> list[_Column]:
+    """The figures, in their order, that find room: the most wanted are asked first, perplexity is always there."""
+    chosen: set[int] = set()
+    for place in sorted(range(len(figures)), key=lambda n: _FIGURES[n].rank):
+        if figures[place].width <= width or not chosen:
+            chosen.add(place)
+            width -= figures[place].width
+    return [figure for place, figure in enumerate(figures) if place in chosen]
 
 
 def _interval(row: Mapping[str, str]) -> str:
@@ -173,23 +202,28 @@ def _peak_mib(row: Mapping[str, str]) -> str:
     return f"{float(row['peak_rss_bytes']) / _MIB:.0f}" if row["peak_rss_bytes"] else "n/a"
 
 
+def _size_kib(row: Mapping[str, str]) -> str:
+    return _short(str(float(row["model_bytes"]) / _KIB), 3) if row["model_bytes"] else "n/a"
+
+
 class _Figure(NamedTuple):
-    """A column of figures: its title, and a row's cell in it."""
+    """A column of figures: its title, a row's cell in it, and its rank where there is no room for all."""
 
     title: str
     cell: Callable[[Mapping[str, str]], str]
+    rank: int
 
 
 _FIGURES = (
-    _Figure("perplexity", lambda row: _short(row["test_perplexity"])),
-    _Figure("95 % interval", _interval),
-    _Figure("bits/char", lambda row: _short(row["bits_per_char"])),
-    _Figure("train s", lambda row: _short(row["train_s"], 3)),
-    _Figure("scored tokens/s", lambda row: _short(row["eval_tokens_per_s"], 3)),
-    _Figure("next token µs", lambda row: _short(row["next_token_us"], 3)),
-    _Figure("peak MiB", _peak_mib),
+    _Figure("perplexity", lambda row: _short(row["test_perplexity"]), 0),
+    _Figure("95 % interval", _interval, 1),
+    _Figure("bits/\nchar", lambda row: _short(row["bits_per_char"]), 3),
+    _Figure("train s", lambda row: _short(row["train_s"], 3), 2),
+    _Figure("scored\ntokens/s", lambda row: _short(row["eval_tokens_per_s"], 3), 6),
+    _Figure("next\ntoken\nµs", lambda row: _short(row["next_token_us"], 3), 4),
+    _Figure("peak\nMiB", _peak_mib, 7),
+    _Figure("size\nKiB", _size_kib, 5),
 )
-_LEADING = ("perplexity", "95 % interval", "train s", "peak MiB")
 
 
 def _number(text: str) -> float:

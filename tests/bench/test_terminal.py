@@ -6,6 +6,8 @@ import io
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from bench import terminal
@@ -15,13 +17,13 @@ from tests.bench.stubs import make_record, make_trial
 
 COLUMNS = (
     "model,corpus,tokenizer,documents,device,status,reason,test_perplexity,test_perplexity_low,test_perplexity_high,"
-    "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive"
+    "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive,model_bytes"
 )
 ROWS = (
-    "mle,a,char,file,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False",
-    "broken,a,char,file,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False",
-    "kn5,a,char,file,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False",
-    "cache,a,char,file,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True",
+    "mle,a,char,file,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048",
+    "broken,a,char,file,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,",
+    "kn5,a,char,file,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4",
+    "cache,a,char,file,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536",
 )
 
 
@@ -56,6 +58,8 @@ def test_the_table_has_intervals_stars_and_reasons(summary: Path) -> None:
         "693,655",
         "426",
         "62",
+        # 425,062.4 bytes are 415.1 KiB
+        "415",
         "ok",
     ]
     assert any("cache*" in line for line in lines)
@@ -71,11 +75,46 @@ def test_columns_that_tell_rows_apart_are_shown(summary: Path) -> None:
     assert "corpus" not in titles
 
 
-def test_a_narrow_terminal_has_fewer_columns_and_no_figure_cut(summary: Path) -> None:
-    console = Console(file=io.StringIO(), width=80)
-    console.print(terminal.comparison_table(terminal.read_summary(summary), console.width))
-    (kn5,) = [line for line in shown(console).splitlines() if "kn5" in line]
-    assert [cell.strip() for cell in kn5.split("│")[1:-1]] == ["kn5", "3.32", "3.19 to 3.46", "0.0426", "62", "ok"]
+def at_width(rows: list[dict[str, str]], width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(terminal.comparison_table(rows, width))
+    return shown(console).splitlines()
+
+
+def test_a_narrow_terminal_has_fewer_columns_no_figure_cut_and_says_which_are_left_out(summary: Path) -> None:
+    lines = at_width(terminal.read_summary(summary), 80)
+    (kn5,) = [line for line in lines if "kn5" in line]
+    # the status is wide here: one model was killed by a signal
+    assert [cell.strip() for cell in kn5.split("│")[1:-1]] == ["kn5", "3.32", "3.19 to 3.46", "1.731", "0.0426", "ok"]
+    assert " ".join(" ".join(lines).split()).endswith(
+        "no room for scored tokens/s, next token µs, peak MiB, size KiB: see report.md or tables/summary.csv"
+    )
+
+
+def test_bits_and_next_token_are_kept_before_memory(summary: Path) -> None:
+    fine = [row for row in terminal.read_summary(summary) if row["status"] == "ok"]
+    fine[0]["model"] = "mixture:unigram+trigram"
+    lines = at_width(fine, 80)
+    (kn5,) = [line for line in lines if "kn5" in line]
+    cells = [cell.strip() for cell in kn5.split("│")[1:-1]]
+    assert cells[:6] == ["kn5", "3.32", "3.19 to 3.46", "1.731", "0.0426", "426"]
+    assert "62" not in cells
+    assert "no room for scored tokens/s, peak MiB" in " ".join(lines)
+
+
+@given(st.integers(min_value=45, max_value=200))
+def test_no_line_is_wider_than_the_terminal_and_every_figure_is_there_or_named(width: int) -> None:
+    rows = [dict(zip(COLUMNS.split(","), row.split(","), strict=True)) for row in ROWS]
+    lines = at_width(rows, width)
+    assert max(map(len, lines)) <= width
+    text = " ".join(" ".join(lines).split())
+    for title, figure in (
+        ("peak MiB", " 62 "),
+        ("size KiB", " 415 "),
+        ("next token µs", " 426 "),
+        ("train s", "0.0426"),
+    ):
+        assert (figure in text) != (title in text.partition("no room for")[2])
 
 
 def test_without_a_terminal_each_finished_trial_is_a_line() -> None:

@@ -51,6 +51,7 @@ _MUST_AGREE = {
 class Change:
     """One figure of one row in both runs."""
 
+    group: str
     model: str
     device: str
     metric: str
@@ -159,7 +160,14 @@ def _change(
     show: Callable[[float | None], str],
 ) -> Change:
     return Change(
-        model=row.model, device=row.device, metric=metric, before=before, after=after, judgement=judgement, show=show
+        group=row.group.title,
+        model=row.model,
+        device=row.device,
+        metric=metric,
+        before=before,
+        after=after,
+        judgement=judgement,
+        show=show,
     )
 
 
@@ -207,6 +215,14 @@ METRICS: Sequence[Metric] = (
 )
 
 
+def _by_group(changes: Sequence[Change]) -> dict[str, list[Change]]:
+    """Changes by the text they were measured on: its corpus, tokenizer and cut into documents."""
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        groups.setdefault(change.group, []).append(change)
+    return groups
+
+
 def _table(changes: Sequence[Change]) -> Table:
     table = Table("model", "device", "figure", "before", "after", "judgement")
     for change in changes:
@@ -227,7 +243,10 @@ def main(before: Path, after: Path) -> None:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
         sys.exit(2)
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    Console(markup=False, emoji=False, highlight=False, width=width).print(_table(changes))
+    console = Console(markup=False, emoji=False, highlight=False, width=width)
+    for title, members in _by_group(changes).items():
+        console.print(f"On {title}:", soft_wrap=True)
+        console.print(_table(members))
     for refusal in refusals:
         click.echo(f"not compared: {refusal}")
 

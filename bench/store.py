@@ -60,8 +60,14 @@ class RunStore:
 
     def __enter__(self) -> RunStore:
         self.check()
-        if self._mode == "force" and self.folder.exists():
-            self.folder.rename(_free_name(self.folder, "old"))
+        try:
+            if self._mode == "force" and self.folder.exists():
+                # resolved, so that '.' has a name
+                folder = self.folder.resolve()
+                folder.rename(_free_name(folder, "old"))
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise StoreError(f"cannot move {self.folder} aside: {why}; use another --out") from error
         try:
             (self.folder / TRIALS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -89,7 +95,10 @@ class RunStore:
         self._write(path, record.model_copy(update={"trial": published_trial(record.trial), "reason": reason}))
 
     def reusable(self, trial: TrialSpec) -> TrialRecord | None:
-        """The stored record of the same work, or None.  A corrupt one is set aside with a warning."""
+        """The stored record of the same work, or None.  A corrupt one is set aside with a warning.
+
+        A trial that was killed from outside says nothing of its model and runs again.
+        """
         path = self._record_path(trial)
         if not path.exists():
             return None
@@ -103,7 +112,7 @@ class RunStore:
             self._warn(f"{TRIALS}/{path.name} cannot be read; it is now {aside.name}, and its trial runs again")
             return None
         is_same = record.trial.content_key == trial.content_key and not _ran_into_another_limit(record, trial)
-        return record if is_same else None
+        return record if is_same and record.status != "killed" else None
 
     def set_outdated_aside(self, plan: Sequence[TrialSpec]) -> None:
         """Set aside records of trials of the plan that were made of other content (another text, option or code).

@@ -17,6 +17,7 @@ from bench import environment
 
 # the exit status of a worker whose runner is gone
 _ORPHANED = 3
+_LOOK_EVERY_S = 0.2
 
 
 def main(arguments: list[str]) -> int:
@@ -24,6 +25,7 @@ def main(arguments: list[str]) -> int:
     events = _claim_stdout()
     line = sys.stdin.readline()
     if "--describe" in arguments:
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         _describe(line, events)
     else:
         threading.Thread(target=_end_with_runner, daemon=True).start()
@@ -41,6 +43,13 @@ def _claim_stdout() -> TextIO:
 def _end_with_runner() -> None:
     # a read returns only at the end of the stream: the runner writes nothing more
     sys.stdin.read()
+    os._exit(_ORPHANED)
+
+
+def _end_with_parent(parent: int) -> None:
+    # the question is all that comes on standard input, so its end tells nothing
+    while os.getppid() == parent:
+        threading.Event().wait(_LOOK_EVERY_S)
     os._exit(_ORPHANED)
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.compare import compare_runs, main
-from bench.records import TrialRecord
+from bench.records import CorpusFacts, CorpusSpec, TrialRecord
 from lmzoo.errors import InputError
 from tests.bench.synthetic import facts, failed, ok, repeats, trial, write
 
@@ -91,6 +91,29 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "kn5[x]" in done.stdout
     assert "better" in done.stdout
+
+
+def test_each_text_has_a_heading_and_a_table_of_its_own(tmp_path: Path) -> None:
+    char, word = facts(), facts(tokenizer="word", documents="line", vocab_fingerprint="beef")
+    specs = [
+        trial("kn5", corpus=c, trial_id=c.tokenizer).model_copy(update={"corpus": spec_of(c)}) for c in (char, word)
+    ]
+    records = [ok(spec, 4.4, corpus=c) for spec, c in zip(specs, (char, word), strict=True)]
+    a, b = two(tmp_path, records, records, corpora=(char, word))
+    lines = CliRunner().invoke(main, [str(a), str(b)]).stdout.splitlines()
+    headings = [line for line in lines if line.startswith("On ")]
+    assert headings == [
+        "On genesis (char, normalised with letters, a document per file):",
+        "On genesis (word, normalised with letters, a document per line):",
+    ]
+    for heading in headings:
+        below = lines[lines.index(heading) + 1 :]
+        assert "model" in below[1]
+        assert "kn5" in below[3]
+
+
+def spec_of(corpus: CorpusFacts) -> CorpusSpec:
+    return CorpusSpec(name=corpus.name, tokens=corpus.tokenizer, documents=corpus.documents)
 
 
 def test_what_is_no_run_ends_with_one_line_and_exit_2(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_what_was_written_is_read_back(folder: Path) -> None:
     [
         ("ok", {"time_limit_s": 9.0, "memory_limit_bytes": 10**9}, True),
         ("timed_out", {}, True),
+        ("killed", {}, False),
         ("timed_out", {"memory_limit_bytes": 10**9}, True),
         ("timed_out", {"time_limit_s": 9.0}, False),
         ("out_of_memory", {"time_limit_s": 9.0}, True),
@@ -183,3 +184,23 @@ def test_no_path_reaches_a_file(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert "jo" not in text
         assert "a.txt" in text
+
+
+def test_a_folder_that_cannot_be_moved_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(self: Path, target: Path) -> Path:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    monkeypatch.setattr(Path, "rename", busy)
+    with (
+        pytest.raises(StoreError, match=r"cannot move .*run aside: Device or resource busy; use another --out"),
+        RunStore(folder, mode="force"),
+    ):
+        pass
+    assert files(folder) == ["run.json", RECORD]
+
+
+def test_the_current_folder_can_be_moved_aside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with RunStore(Path(), mode="force"):
+        pass
+    assert files(folder.with_name("run.old-1")) == ["run.json", RECORD]

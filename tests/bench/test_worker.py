@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench import worker
 from bench.environment import trial_environment
 from bench.records import Answer, CorpusSpec, Question, TrialRecord, TrialSpec
 from tests.bench.stubs import MIB, make_trial
@@ -155,3 +156,11 @@ def test_a_question_is_answered_with_every_choice_made(small: CorpusSpec) -> Non
     assert answer.models[1].options["smoothing"] == "mkn"
     assert (answer.corpora[0].tokens, answer.corpora[0].documents) == ("char", "file")
     assert answer.facts[0].n_train_tokens > 0
+
+
+def test_a_question_ends_with_the_one_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("bench.worker.os._exit", ended.append)
+    # the parent is another one by now: whoever asked is gone
+    worker._end_with_parent(parent=-1)
+    assert ended == [worker._ORPHANED]

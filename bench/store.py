@@ -60,20 +60,25 @@ class RunStore:
 
     def __enter__(self) -> RunStore:
         self.check()
-        try:
-            if self._mode == "force" and self.folder.exists():
-                # resolved, so that '.' has a name
-                folder = self.folder.resolve()
-                folder.rename(_free_name(folder, "old"))
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StoreError(f"cannot move {self.folder} aside: {why}; use another --out") from error
+        if self._mode == "force" and self.folder.exists():
+            self._move_aside()
         try:
             (self.folder / TRIALS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WriteError(f"cannot make {self.folder}: {error.strerror or error}") from error
         self._lock = self._locked_folder()
         return self
+
+    def _move_aside(self) -> None:
+        folder = self.folder.resolve()
+        if Path.cwd().is_relative_to(folder):
+            raise StoreError(f"cannot move {self.folder} aside: it is the current folder; use another --out")
+        try:
+            folder.rename(_free_name(folder, "old"))
+        except OSError as error:
+            raise StoreError(
+                f"cannot move {self.folder} aside: {error.strerror or error}; use another --out"
+            ) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -225,9 +225,9 @@ def test_an_n_gram_listed_twice(tmp_path: Path) -> None:
 
 
 def test_words_are_no_characters(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace("-0.4\t</s>", "-0.5\tab\n-0.4\t</s>").replace("1=4", "1=5"))
     with pytest.raises(ArpaError, match="'ab' is no single character"):
-        text = GOOD.replace("-0.4\t</s>", "-0.5\tab\n-0.4\t</s>").replace("1=4", "1=5")
-        read_arpa(written(tmp_path, text), tokenizer="char")
+        read_arpa(path, tokenizer="char")
 
 
 def test_unknown_words_cannot_be_spelled(tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ _CJK_FONTS = (
     *("Droid Sans Fallback", "AR PL UMing CN", "IPAGothic", "Noto Serif CJK SC"),
 )
 _LATIN_FONT = "DejaVu Sans"
+_MONO_FONT = "DejaVu Sans Mono"
+# signs of the key's small type in a line, across the figures' width
+_KEY_SIGNS = 135
 _TICK_DIGITS: Sequence[Sequence[float]] = (
     *((1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 6, 8)),
     *((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)),
@@ -97,6 +100,17 @@ def fix_layout(figure: Figure) -> None:
     if engine is not None:
         engine.execute(figure)
         figure.set_layout_engine("none")
+
+
+def write_key(figure: Figure, names: Sequence[str]) -> None:
+    """Below everything, what the numbers in the figure stand for: `1 kn5   2 bigram`, in columns."""
+    entries = [f"{n} {drawable(name)}" for n, name in enumerate(names, start=1)]
+    width = max(map(len, entries)) + 2
+    per_line = max(_KEY_SIGNS // width, 1)
+    padded = [entry.ljust(width) for entry in entries]
+    lines = ["".join(padded[start : start + per_line]).rstrip() for start in range(0, len(padded), per_line)]
+    font = [_MONO_FONT, *([cjk] if (cjk := cjk_font()) else [])]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=7, fontfamily=font)
 
 
 def save(figure: Figure, folder: Path, stem: str) -> None:
@@ -188,33 +202,31 @@ Box = tuple[float, float, float, float]
 
 def place_labels(
     axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], colours: Sequence[str]
-) -> None:
-    """Write a label beside each point where it covers no other label or point; leave out what finds no room.
+) -> bool:
+    """Write a label beside each point where it covers no other label or point; True when all found room.
 
-    Call it when limits, scales and layout are final.  An empty label is for a point that only takes room.
+    Call it when limits, scales and layout are final.  A label without room is written nevertheless, at its point's
+    side, over what is there.
     """
+    all_free = True
     figure = axes.figure
     pixels = [tuple(map(float, xy)) for xy in axes.transData.transform(points)]
     inside = axes.get_window_extent()
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels]
     for (x, y), point, label, colour in zip(pixels, points, labels, colours, strict=True):
-        if not label:
-            continue
         width, height = 6.6 * len(label) * figure.dpi / 100, 12 * figure.dpi / 100
-        spots = (
+        spots = [
             (x + dx if right else x - dx - width, y + dy - height / 2)
             for distance in (8, 14, 22, 34, 48, 64)
             for dx, dy in ((distance, 0), (distance * 0.7, distance * 0.8), (distance * 0.7, -distance * 0.8))
             for right in (True, False)
-        )
-        box = next((b for b in _boxes(spots, width, height) if _is_free(b, taken, inside.extents)), None)
-        if box is not None:
-            taken.append(box)
-            _write_label(axes, point, (x, y), box, label, colour)
-
-
-def _boxes(corners: Iterable[tuple[float, float]], width: float, height: float) -> Iterator[Box]:
-    return ((x, y, x + width, y + height) for x, y in corners)
+        ]
+        boxes = [(left, bottom, left + width, bottom + height) for left, bottom in spots]
+        box = next((b for b in boxes if _is_free(b, taken, inside.extents)), None)
+        all_free = all_free and box is not None
+        taken.append(box or boxes[0])
+        _write_label(axes, point, (x, y), box or boxes[0], label, colour)
+    return all_free
 
 
 def _is_free(box: Box, taken: Iterable[Box], inside: Sequence[float]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 
 from bench.report import content, wording
 from bench.report.answer import label_of
@@ -26,6 +27,7 @@ from bench.report.drawing import (
     spread,
     style_sheet,
     styles,
+    write_key,
 )
 from bench.report.rows import Group, Row, ranked
 from bench.report.sheets import above_baseline, number
@@ -199,23 +201,45 @@ def _trade_offs(rows: Sequence[Row], folder: Path, stem: str, costs: Sequence[Co
     summaries = [summary_of(row) for row in order]
     values = [row.test_perplexity or 1.0 for row in order]
     looks = _looks(rows)
-    figure, panels = new_figure(_WIDTH_IN, 4.4 if len(order) <= 20 else 6.5, len(costs))
-    all_dots = []
-    for axes, cost in zip(panels, costs, strict=True):
+    panels_of_dots = []
+    for cost in costs:
         found = [_finite(number(summary[cost.key])) for summary in summaries]
         dots = [Dot(n, looks[n], c, v) for n, c, v in zip(names, found, values, strict=True) if c is not None]
-        _scatter(axes, dots, cost)
-        all_dots.append(dots)
-    panels[0].set_ylabel("test perplexity (logarithmic)")
-    fix_layout(figure)
-    for axes, dots in zip(panels, all_dots, strict=True):
-        _label_dots(axes, dots)
+        panels_of_dots.append(dots)
+    figure, all_named = _panels(costs, panels_of_dots, {name: drawable(name) for name in names})
+    if not all_named:
+        # numbers need less room; where even they meet, each is still there
+        figure, _ = _panels(costs, panels_of_dots, {name: str(n) for n, name in enumerate(names, start=1)}, key=names)
     save(figure, folder, stem)
     shown = [
         f"{name} {wording.perplexity(value)} at {' and '.join(c.show(number(summary[c.key])) for c in costs)}"
         for name, value, summary in zip(names, values, summaries, strict=True)
     ]
     return f"Test perplexity against {' and '.join(cost.title for cost in costs)}: {'; '.join(shown)}."
+
+
+def _panels(
+    costs: Sequence[Cost], dots: Sequence[Sequence[Dot]], labels: Mapping[str, str], *, key: Sequence[str] = ()
+) -> tuple[Figure, bool]:
+    """The panels side by side, every dot labelled, and whether all labels found room."""
+    n_most = max(map(len, dots))
+    figure, panels = new_figure(_WIDTH_IN, (4.4 if n_most <= 20 else 6.5) + 0.05 * len(key), len(costs))
+    for axes, cost, some in zip(panels, costs, dots, strict=True):
+        _scatter(axes, some, cost)
+    panels[0].set_ylabel("test perplexity (logarithmic)")
+    if key:
+        write_key(figure, key)
+    fix_layout(figure)
+    named = [
+        place_labels(
+            axes,
+            [(dot.cost, dot.perplexity) for dot in some],
+            [labels[dot.name] for dot in some],
+            [dot.look.colour for dot in some],
+        )
+        for axes, some in zip(panels, dots, strict=True)
+    ]
+    return figure, all(named)
 
 
 def _scatter(axes: Axes, dots: Sequence[Dot], cost: Cost) -> None:
@@ -239,12 +263,6 @@ def _scatter(axes: Axes, dots: Sequence[Dot], cost: Cost) -> None:
     plain_ticks(axes.yaxis, *axes.get_ylim())
     axes.grid(color="#E6EAEE", lw=0.6)
     axes.set_axisbelow(True)
-
-
-def _label_dots(axes: Axes, dots: Sequence[Dot]) -> None:
-    points = [(dot.cost, dot.perplexity) for dot in dots]
-    labels = ["" if dot.look is _PALE else drawable(dot.name) for dot in dots]
-    place_labels(axes, points, labels, [dot.look.colour for dot in dots])
 
 
 def _count_ticks(axis: Axis, low: float, high: float) -> None:

@@ -18,11 +18,11 @@ from bench.records import CorpusSpec, Environment, Figure, TrialRecord
 from bench.report import plots
 from bench.report.__main__ import main
 from bench.report.build import build_report
-from bench.report.drawing import drawable, spread
+from bench.report.drawing import drawable, spread, style_sheet
 from bench.report.html import pieces
 from bench.report.markdown import escaped, escaped_line
 from bench.report.reading import read_run
-from bench.report.rows import groups_of, rows_of
+from bench.report.rows import groups_of, ranked, rows_of
 from tests.bench.synthetic import curve, facts, failed, info, measured, ok, trial, usual, write
 
 STEMS = ("perplexity", "validation", "memory", "size", "speed")
@@ -366,6 +366,32 @@ def test_curves_that_start_at_zero_seconds_can_be_drawn(tmp_path: Path) -> None:
     figures, warnings = plots.draw_all(tmp_path, groups_of(rows_of(read_run(tmp_path))))
     assert warnings == []
     assert "validation" in {figure.stem for figure in figures}
+
+
+def texts_in(svg: Path) -> list[str]:
+    """What is written in a plot: letters are outlines there, the text itself stands in a comment."""
+    return re.findall(r"<!-- (.*?) -->", svg.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("n_models", "step", "is_numbered"), [(3, 1.0, False), (17, 0.001, True), (30, 0.001, True)])
+def test_every_point_is_named_or_has_a_number_with_a_key(
+    tmp_path: Path, n_models: int, step: float, is_numbered: bool
+) -> None:
+    names = [f"ngram:order={n},x" for n in range(n_models)]
+    records = [ok(trial(name, family="counting"), 4 + n * step) for n, name in enumerate(names)]
+    write(tmp_path, records)
+    with style_sheet():
+        rows = rows_of(read_run(tmp_path))
+        plots.draw_speed(rows, tmp_path, "speed")
+    texts = texts_in(tmp_path / "speed.svg")
+    key = " ".join(" ".join(texts).split())
+    for place, row in enumerate(ranked(rows), start=1):
+        if is_numbered:
+            # a number in each of both panels, and the name it stands for
+            assert texts.count(str(place)) >= 2
+            assert f"{place} {row.model}" in key
+        else:
+            assert texts.count(row.model) == 2
 
 
 def test_labels_are_moved_apart_in_their_order() -> None:

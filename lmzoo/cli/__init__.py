@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
 import click
@@ -24,6 +25,7 @@ OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit status."""
+    _open_closed_streams()
     _speak_utf8()
     # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -76,6 +78,14 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     click.echo(f"warning: {message}", err=True)
+
+
+def _open_closed_streams() -> None:
+    """Where a shell closed a standard stream, Python has none: nothing to read, and nowhere to write."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # open as long as the process lives
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _speak_utf8() -> None:

@@ -568,3 +568,14 @@ class TestConvert:
 def _column(typed, words, text_file):
     header = typed("score", str(words), str(text_file))[1].split("\n")[0].split("\t")
     return header.index("logprob")
+
+
+class TestClosedStreams:
+    @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+    def test_a_closed_stream_is_an_empty_one(self, closed, words, text_file):
+        command = f"{sys.executable} -m lmzoo score {words} {closed}"
+        done = subprocess.run(
+            ["sh", "-c", f"{command} < /dev/null" if closed != "<&-" else command], capture_output=True
+        )
+        assert b"Traceback" not in done.stderr
+        assert done.returncode in (0, 2)

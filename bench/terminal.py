@@ -162,16 +162,22 @@ class _Column(NamedTuple):
 def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITHOUT_TERMINAL) -> Table:
     """The comparison as people read it; columns that are the same for every row stay out.
 
-    On a terminal narrower than all columns the most wanted ones are shown and the others named below: no figure is cut.
+    On a terminal narrower than all columns titles take several lines and the status is shown where one is not `ok`; if
+    that is not enough, the most wanted figures are shown and the others named below.  No figure is cut.
     """
     shared = [key for key in ("corpus", "tokenizer", "documents", "device") if len({row[key] for row in rows}) > 1]
     names = [row["model"] + ("*" if row["is_adaptive"].lower() == "true" else "") for row in rows]
     before = [_Column("model", names), *[_Column(key, [row[key] for row in rows]) for key in shared]]
     statuses = [row["status"] + (f": {row['reason']}" if row["reason"] else "") for row in rows]
-    after = [_Column("status", statuses)] if set(statuses) != {"ok"} else []
-    figures = [_Column(figure.title, [figure.cell(row) for row in rows], is_figure=True) for figure in _FIGURES]
+    after = [_Column("status", statuses)]
+    figures = [
+        _Column(_on_a_line(figure.title), [figure.cell(row) for row in rows], is_figure=True) for figure in _FIGURES
+    ]
+    if 1 + sum(column.width for column in (*before, *figures, *after)) > width:
+        figures = [column._replace(title=figure.title) for figure, column in zip(_FIGURES, figures, strict=True)]
+        after = after if set(statuses) != {"ok"} else []
     shown = _that_fit(figures, width - 1 - sum(column.width for column in (*before, *after)))
-    left_out = [" ".join(column.title.split()) for column in figures if column not in shown]
+    left_out = [_on_a_line(column.title) for column in figures if column not in shown]
     note = f"no room for {', '.join(left_out)}: see report.md or tables/summary.csv" if left_out else None
     table = Table(title="Test perplexity, best first", caption=note, caption_justify="left")
     columns = [*before, *shown, *after]
@@ -181,6 +187,10 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     for cells in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*cells)
     return table
+
+
+def _on_a_line(title: str) -> str:
+    return title.replace("/\n", "/").replace("\n", " ")
 
 
 def _that_fit(figures: Sequence[_Column], width: int) -> list[_Column]:
@@ -207,7 +217,7 @@ def _size_kib(row: Mapping[str, str]) -> str:
 
 
 class _Figure(NamedTuple):
-    """A column of figures: its title, a row's cell in it, and its rank where there is no room for all."""
+    """A column of figures: its title as a narrow terminal folds it, a row's cell in it, and its rank for room."""
 
     title: str
     cell: Callable[[Mapping[str, str]], str]
@@ -216,7 +226,7 @@ class _Figure(NamedTuple):
 
 _FIGURES = (
     _Figure("perplexity", lambda row: _short(row["test_perplexity"]), 0),
-    _Figure("95 % interval", _interval, 1),
+    _Figure("95 %\ninterval", _interval, 1),
     _Figure("bits/\nchar", lambda row: _short(row["bits_per_char"]), 3),
     _Figure("train s", lambda row: _short(row["train_s"], 3), 2),
     _Figure("scored\ntokens/s", lambda row: _short(row["eval_tokens_per_s"], 3), 6),

@@ -191,7 +191,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         # the folder is looked at twice: before the texts are read and when it is taken
         if message not in warnings:
             warnings.append(message)
-            stderr.print(f"warning: {message}")
+            stderr.print(f"warning: {message}", soft_wrap=True)
 
     store = RunStore(folder, mode=asked.mode, warn=warn)
     store.check()
@@ -200,7 +200,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     plan = make_plan(answer, devices=asked.question.devices, seeds=asked.seeds, limits=asked.limits)
     # early enough to think again before minutes are spent
     for notice in (*notices.about_plan(plan), *notices.about_texts(answer.facts)):
-        stderr.print(f"warning: {notice}")
+        stderr.print(f"warning: {notice}", soft_wrap=True)
     with store:
         reused = [record for trial in plan if (record := store.reusable(trial)) is not None]
         store.set_outdated_aside(plan)
@@ -338,7 +338,7 @@ def _show_end(
     for model, reason in answer.unavailable.items():
         console.print(f"not here: {model}: {reason}")
     for warning in (*notices.of_run(plan, answer.facts, records), *warnings):
-        console.print(f"warning: {warning}")
+        console.print(f"warning: {warning}", soft_wrap=True)
     console.print(f"results in {_shown(folder)}")
 
 

@@ -108,7 +108,8 @@ def _reading() -> Section:
             "Scoring tokens/s: a whole text is scored, as in the evaluation. Next token: the time from a state to the "
             "probabilities of all next tokens and the next state, one call at a time; one in a hundred takes longer "
             "than the 99th percentile.",
-            "* marks adaptive models, which learn from the text that they score. n/a: no such value.",
+            "* marks adaptive models, which learn from the text that they score. n/a: no such value; "
+            "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary.",
             "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv.",
         ),
     )

@@ -76,7 +76,7 @@ def about_load(records: Iterable[TrialRecord]) -> list[str]:
     range_text = load_range(list(loads.values()))
     return [
         f"the machine was busy (load {range_text} on {n_cores} usable cores) during {wording.listed(list(loads))}: "
-        "their times, and under a budget of seconds their perplexities, are worse than on a free machine"
+        "their times, and under a budget of seconds their perplexities, may be worse than on a free machine"
     ]
 
 

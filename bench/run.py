@@ -70,6 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
         return _complain("interrupted; trials that were finished are kept", INTERRUPTED)
+    except OSError as error:
+        # a terminal or pipe that takes no more; records are written before anything is told of them
+        where = error.filename or "standard output"
+        return _complain(f"{where}: {error.strerror or error}; trials that were finished are kept", SOME_FAILED)
     return int(status or OK)
 
 

@@ -329,3 +329,18 @@ def check_files(out: Path) -> None:
         content = path.read_bytes()
         for secret in (platform.node(), getpass.getuser(), str(out.parent), str(Path.home()), str(ROOT)):
             assert not re.search(rb"(?<![\w:])" + re.escape(secret.encode()) + rb"(?![\w])", content), (path, secret)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_an_output_that_takes_no_more_is_one_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.run", "--models", "unigram", "--out", str(tmp_path / "run")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "No space left on device; trials that were finished are kept" in done.stderr

@@ -22,7 +22,7 @@ HEAD = """\
 ## What to expect
 
 What the default command measured on {corpus}: {tokens} tokens, a document per {documents}; on {device},
-threads: {threads}. Lower is better; brackets hold 95 % intervals. All tables, curves, plots and records of this run lie in
+threads: {threads}. Lower is better; brackets hold 95 % intervals. All tables, curves, plots and records are in
 [{place}]({place}/report.md).
 
 A `~` says that a paired test over the same pieces of text finds no difference from the best.

@@ -29,6 +29,7 @@ from bench.records import FINE, Answer, CorpusSpec, Environment, Question, RunIn
 from bench.report import notices
 from bench.store import Mode, RunStore, WriteError
 from lmzoo.errors import LmzooError
+from lmzoo.streams import drop_stdout, open_closed_streams
 
 OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_CORPUS = "genesis"
@@ -58,10 +59,12 @@ class Asked:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; errors are one line on standard error."""
+    open_closed_streams()
     terminal.never_raise_on_output()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = command.main(arguments, prog_name="python -m bench.run", standalone_mode=False, obj=arguments)
+        sys.stdout.flush()
     except click.ClickException as error:
         return _complain(error.format_message(), BAD_INPUT)
     except WriteError as error:
@@ -72,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("interrupted; trials that were finished are kept", INTERRUPTED)
     except OSError as error:
         # a terminal or pipe that takes no more; records are written before anything is told of them
+        drop_stdout()
         where = error.filename or "standard output"
         return _complain(f"{where}: {error.strerror or error}; trials that were finished are kept", SOME_FAILED)
     return int(status or OK)

@@ -29,6 +29,7 @@ MAX_LINES = 400
 LMZOO_ORDER = (
     "errors",
     "files",
+    "streams",
     "text",
     "vocab",
     "sources",

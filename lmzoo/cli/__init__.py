@@ -10,13 +10,13 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TextIO
 
 import click
 
 from lmzoo.cli.commands import cli
 from lmzoo.errors import LmzooError
+from lmzoo.streams import drop_stdout, open_closed_streams, speak_utf8
 
 PROGRAM = "python -m lmzoo"
 
@@ -25,8 +25,8 @@ OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit status."""
-    _open_closed_streams()
-    _speak_utf8()
+    open_closed_streams()
+    speak_utf8()
     # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with warnings.catch_warnings():
@@ -35,12 +35,12 @@ def run(arguments: Sequence[str]) -> int:
             status = _invoke(arguments)
             sys.stdout.flush()
         except BrokenPipeError:
-            _drop_stdout()
+            drop_stdout()
             return OK
         except OSError as error:
             if error.filename is None:
                 # what could not be written is still buffered, and would fail again at the interpreter's end
-                _drop_stdout()
+                drop_stdout()
             return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     return status
 
@@ -78,26 +78,3 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     click.echo(f"warning: {message}", err=True)
-
-
-def _open_closed_streams() -> None:
-    """Where a shell closed a standard stream, Python has none: nothing to read, and nowhere to write."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            # open as long as the process lives
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-
-
-def _speak_utf8() -> None:
-    """UTF-8 on every stream, whatever the locale; what cannot be written is escaped instead of raising."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def _drop_stdout() -> None:
-    """Send what is still buffered to nowhere, so that the interpreter does not complain at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

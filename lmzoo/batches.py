@@ -71,14 +71,6 @@ def one_hot(ids: npt.NDArray[np.integer], n_symbols: int) -> npt.NDArray[np.floa
     return rows
 
 
-def inputs_of(split: Split) -> Ids:
-    """The token before each token of a split, `<s>` where a document starts; int32 of shape (N,)."""
-    inputs_N = np.empty_like(split.ids_N)
-    inputs_N[1:] = split.ids_N[:-1]
-    inputs_N[split.starts_D1[:-1][split.lengths_D > 0]] = split.vocab.bos_id
-    return inputs_N
-
-
 def _check_sizes(batch_size: int, num_steps: int) -> None:
     for name, value in (("batch_size", batch_size), ("num_steps", num_steps)):
         if value < 1:

@@ -150,10 +150,3 @@ def _array(entry: dict[str, Any], payload: memoryview) -> np.ndarray[Any, np.dty
     count = int(np.prod(shape, dtype=np.int64))
     array = np.frombuffer(payload, dtype, count, entry["offset"]) if count else np.zeros(0, dtype)
     return array.reshape(shape)
-
-
-def stored_arrays(model: LanguageModel[Any]) -> Arrays:
-    """The arrays that a file of this model would hold."""
-    if not isinstance(model, Storable):
-        raise StorageError(f"{type(model).__name__} cannot be saved")
-    return model.to_parts()[1]

@@ -9,13 +9,21 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from lmzoo.batches import inputs_of, one_hot, random_batches, sequential_batches
+from lmzoo.batches import one_hot, random_batches, sequential_batches
 from lmzoo.errors import InputError
 from lmzoo.vocab import Vocab
 
 from .toy import split_of
 
 sizes = {"batch_size": st.integers(1, 7), "num_steps": st.integers(1, 9), "seed": st.integers(0, 99)}
+
+
+def inputs_of(split) -> np.ndarray:
+    """The token before each token of a split, `<s>` where a document starts; int32 of shape (N,)."""
+    inputs_N = np.empty_like(split.ids_N)
+    inputs_N[1:] = split.ids_N[:-1]
+    inputs_N[split.starts_D1[:-1][split.lengths_D > 0]] = split.vocab.bos_id
+    return inputs_N
 
 
 def numbered(*lengths, documents="line"):

@@ -21,13 +21,13 @@ from rich.table import Table
 
 from bench.records import Measured, Repeats
 from bench.report import wording
-from bench.report.console import soften_console
 from bench.report.reading import read_run
 from bench.report.rows import Row, rows_of
 from bench.report.sheets import above_baseline, number
 from bench.report.tables import summary_of
 from bench.stats import Interval, PairTest, Verdict, holm, paired_test
 from lmzoo.errors import InputError, LmzooError
+from lmzoo.streams import never_raise_on_output
 
 Judgement = Literal["better", "worse", "within noise", "not judged", "same"]
 
@@ -236,7 +236,7 @@ def _table(changes: Sequence[Change]) -> Table:
 @click.argument("after", type=click.Path(path_type=Path))
 def main(before: Path, after: Path) -> None:
     """Show what changed from the run in BEFORE to the run in AFTER, and whether it is more than noise."""
-    soften_console()
+    never_raise_on_output()
     try:
         changes, refusals = compare_runs(before, after)
     except LmzooError as error:

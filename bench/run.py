@@ -29,7 +29,7 @@ from bench.records import FINE, Answer, CorpusSpec, Environment, Question, RunIn
 from bench.report import notices
 from bench.store import Mode, RunStore, WriteError
 from lmzoo.errors import LmzooError
-from lmzoo.streams import drop_stdout, open_closed_streams
+from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
 
 OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_CORPUS = "genesis"
@@ -60,7 +60,7 @@ class Asked:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; errors are one line on standard error."""
     open_closed_streams()
-    terminal.never_raise_on_output()
+    never_raise_on_output("replace")
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = command.main(arguments, prog_name="python -m bench.run", standalone_mode=False, obj=arguments)
@@ -316,7 +316,7 @@ def _run_info(
 
 
 def _report(folder: Path, say: Callable[[str], None]) -> bool:
-    """Build the report in a child process, which loads pandas and matplotlib; without it what was measured is safe."""
+    """Build the report in a child process, which loads matplotlib; without it what was measured is safe."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.report", str(folder)],
         capture_output=True,

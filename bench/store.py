@@ -5,9 +5,7 @@ Every file appears whole or not at all.  A folder belongs to one run at a time (
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from bench.environment import file_name, without_folders
 from bench.records import SCHEMA_VERSION, RunInfo, TrialRecord, TrialSpec
 from lmzoo.errors import LmzooError
+from lmzoo.files import replacing
 
 Mode = Literal["new", "resume", "force"]
 RUN_FILE = "run.json"
@@ -200,28 +199,10 @@ def _without_key(trial_id: str) -> str:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it appears whole or not at all, and survives a crash once it is there."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        try:
-            written = 0
-            while written < len(data):
-                written += os.write(descriptor, data[written:])
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        Path(name).chmod(_plain_mode())
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _plain_mode() -> int:
-    """The mode of an ordinary new file; temporary ones are private."""
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
+    with replacing(path) as file:
+        written = 0
+        while written < len(data):
+            written += os.write(file.fileno(), data[written:])
 
 
 def _free_name(path: Path, word: str) -> Path:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,14 +28,6 @@ _BORDER = 3
 # a name or a reason longer than this goes on in the next line when there is no room
 _FOLDED = 20
 _KIB, _MIB = 1024, 1024 * 1024
-
-
-def never_raise_on_output() -> None:
-    """Let a character that the console cannot show become `?` instead of ending a finished run."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
 
 
 def console_on(stream: TextIO) -> Console:

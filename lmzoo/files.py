@@ -13,22 +13,30 @@ from lmzoo.errors import StorageError
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file to write; it takes the place of `path` when the block ends well and leaves nothing otherwise.
 
-    Raises `StorageError` with the path for whatever the system refuses.
+    Once it is there it survives a crash.  Raises whatever `OSError` the system has.
     """
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    # not the name with something added: the name may be as long as the system allows
+    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """The same for a file of a model: what the system refuses is a `StorageError`, and no device is ever replaced."""
     try:
         if path.exists() and not path.is_file():
             raise StorageError(f"cannot write {path}: it is there and is no regular file")
-        try:
-            with temporary.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            yield file
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error

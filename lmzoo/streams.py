@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Literal
 
 
 def open_closed_streams() -> None:
@@ -17,10 +18,12 @@ def open_closed_streams() -> None:
 
 def speak_utf8() -> None:
     """UTF-8 on every stream, whatever the locale; what cannot be written is escaped instead of raising."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
+    _reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def never_raise_on_output(errors: Literal["replace", "backslashreplace"] = "backslashreplace") -> None:
+    """Let a character that the console lacks become `?` or an escape instead of ending a finished run."""
+    _reconfigure(errors=errors)
 
 
 def drop_stdout() -> None:
@@ -28,3 +31,10 @@ def drop_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def _reconfigure(**settings: str) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(**settings)

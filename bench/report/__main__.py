@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 
 from bench.report.build import build_report
-from bench.report.console import soften_console
 from lmzoo.errors import LmzooError
+from lmzoo.streams import never_raise_on_output
 
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
 def main(folders: tuple[Path, ...]) -> None:
     """Rebuild tables, plots, report.md and report.html of each run in DIR from its records."""
-    soften_console()
+    never_raise_on_output()
     # figures are drawn without a display; a backend left over from elsewhere could keep matplotlib from loading
     os.environ.pop("MPLBACKEND", None)
     for folder in folders:

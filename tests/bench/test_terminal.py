@@ -13,6 +13,7 @@ from rich.console import Console
 from bench import terminal
 from bench.executor.protocol import Ended, Moved, Started
 from bench.records import CorpusSpec, Figure
+from lmzoo.streams import never_raise_on_output
 from tests.bench.stubs import make_record, make_trial
 
 COLUMNS = (
@@ -173,7 +174,7 @@ def test_an_outcome_in_a_few_words(figure: Figure, text: str) -> None:
 def test_a_letter_that_the_console_lacks_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
     monkeypatch.setattr("sys.stdout", narrow)
-    terminal.never_raise_on_output()
+    never_raise_on_output("replace")
     terminal.console_on(narrow).print("红 µ", end="")
     narrow.flush()
     assert narrow.buffer.getvalue() == "? µ".encode("cp1252")  # type: ignore[attr-defined]

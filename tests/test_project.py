@@ -30,6 +30,7 @@ LMZOO_ORDER = (
     "errors",
     "files",
     "streams",
+    "compiled",
     "text",
     "vocab",
     "sources",

@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 VARIABLE = "LMZOO_COMPILED"
@@ -34,3 +36,27 @@ def is_worth_it(n_items: int, saved_ns: int) -> bool:
 @cache
 def _is_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
+
+
+def n_threads() -> int:
+    """Threads to use: `OMP_NUM_THREADS` where it is set, as every numerical library has it, else the cores allowed."""
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_parallel(n_items: int, work: Callable[[int, int], None]) -> None:
+    """Do `work(low, high)` for all of `n_items`, a share on each thread; what it calls has to let go of the GIL."""
+    n_shares = min(n_threads(), n_items)
+    if n_shares < 2:
+        work(0, n_items)
+        return
+    bounds = [n_items * share // n_shares for share in range(n_shares + 1)]
+    for done in [_pool(n_shares).submit(work, low, high) for low, high in zip(bounds, bounds[1:], strict=False)]:
+        done.result()
+
+
+@cache
+def _pool(n_workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_workers, "lmzoo")

@@ -24,6 +24,7 @@ from lmzoo.files import whole_file
 from lmzoo.interface import LanguageModel
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.smoothing import Table
 from lmzoo.text import BOS, EOS, MARKERS, TOKENIZERS, UNK, decode_bytes
 from lmzoo.vocab import Vocab
@@ -122,7 +123,7 @@ def read_arpa(path: str | Path, *, tokenizer: str = "word", normalizer: str = "n
             lines.warn(f"declares {n_declared} n-grams of order {order}, {len(found)} were read")
     vocab = _vocab_of(entries[0], lines, tokenizer, normalizer)
     keys, tables = _pack(entries, vocab, lines)
-    return NgramModel(vocab, keys, tables, {"smoothing": "arpa"})
+    return NgramModel(vocab, from_keys(keys, tables, len(vocab)), {"smoothing": "arpa"})
 
 
 # words, ln p, ln back-off

@@ -1,18 +1,19 @@
-"""The counting model: tables of n-grams behind the scoring interface."""
+"""The counting model: n-grams of orders 1 to n behind the scoring interface."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo import compiled
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, Tokens
 from lmzoo.ngram.counts import ABSENT, Keys
+from lmzoo.ngram.orders import Offsets, Order, Values, find, to_keys
 from lmzoo.ngram.smoothing import Table
 from lmzoo.vocab import Vocab
 
@@ -23,42 +24,45 @@ NgramState = npt.NDArray[np.int64]
 
 # cells of whole distributions (positions x V) worked on at once
 _MAX_CELLS = 8_000_000
+# what compiled code saves for each token and each order
+_SAVED_NS = 150
 
 
 class NgramModel:
     """Back-off tables of orders 1 to n.
 
     Args:
-        keys: of each order, sorted (see `counts.py`); of order 1, one for each symbol.
-        tables: ln p and back-off of each order (see `smoothing.py`).
+        orders: the n-grams of each order with their probabilities (see `orders.py`).
         details: what is worth knowing of how it was made, as JSON values: smoothing, discounts, fallbacks.
     """
 
     kind = "ngram"
     kernel_name = "numpy"
     is_adaptive = False
+    # many short documents or a long one: what it likes to be handed at once (see `evaluation.py`)
+    cells_at_once = 1 << 17
 
-    def __init__(self, vocab: Vocab, keys: Sequence[Keys], tables: Sequence[Table], details: Mapping[str, Any]) -> None:
+    def __init__(self, vocab: Vocab, orders: Sequence[Order], details: Mapping[str, Any]) -> None:
         self.vocab = vocab
-        self.order = len(tables)
+        self.order = len(orders)
         self.context_size: int | None = self.order - 1
         self.details = dict(details)
         # the one smoothing whose scores are no distribution
         self.is_normalized = self.details.get("smoothing") != "sb"
-        # an ARPA file rounds every figure to a few digits; None: what double precision gives
-        self.tolerance: float | None = 1e-4 if self.details.get("smoothing") == "arpa" else None
-        self._keys = list(keys)
-        self._tables = list(tables)
+        # how far its sums may be from 1 where figures were rounded; None: what double precision gives
+        self.tolerance: float | None = _tolerance(self.details)
+        self.orders = tuple(orders)
 
     @property
-    def tables(self) -> tuple[Sequence[Keys], Sequence[Table]]:
-        """The n-grams of each order and their probabilities: see `counts.py` and `smoothing.py`."""
-        return self._keys, self._tables
+    def tables(self) -> tuple[list[Keys], list[Table]]:
+        """The packed n-grams of each order (see `counts.py`) and their probabilities (see `smoothing.py`), made anew."""
+        tables = [Table(logp_G=order.logp.plain_G, backoff_G=order.backoff.plain_G) for order in self.orders]
+        return to_keys(self.orders, len(self.vocab)), tables
 
     @property
     def n_params(self) -> int:
         """n-grams held, of all orders."""
-        return sum(map(len, self._keys))
+        return sum(map(len, self.orders))
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> NgramState:
         if batch_size < 1:
@@ -73,12 +77,19 @@ class NgramModel:
         tokens_BxL = self._checked(tokens_BxL, state)
         if tokens_BxL.shape == (1, 1):
             return self._step(int(tokens_BxL[0, 0]), state)
-        logprobs_BxL, _, state = self._walk(tokens_BxL, state)
-        return logprobs_BxL, state
+        logprobs_BxL = self.orders[0].logp[tokens_BxL]
+        after = np.empty_like(state)
+        for k, nodes_BxL1 in enumerate(self._climb(tokens_BxL, state, logprobs_BxL)):
+            after[:, k : k + 1] = nodes_BxL1[:, -1:]
+        return logprobs_BxL, after
 
     def matched_orders(self, tokens_BxL: Tokens, state: NgramState) -> npt.NDArray[np.int8]:
         """The order of the longest n-gram seen in training that ends in each token; 1 for unknown tokens."""
-        return self._walk(tokens_BxL, state)[1]
+        tokens_BxL = self._checked(tokens_BxL, state)
+        orders_BxL: npt.NDArray[np.int8] = np.ones(tokens_BxL.shape, np.int8)
+        for order, nodes_BxL1 in enumerate(self._climb(tokens_BxL, state, np.zeros(tokens_BxL.shape)), start=1):
+            orders_BxL[nodes_BxL1[:, 1:] != ABSENT] = order
+        return orders_BxL
 
     def next_logprobs(self, state: NgramState) -> Floats:
         """ln p over the whole vocabulary after each row's state, float64 of shape (B, V)."""
@@ -90,7 +101,8 @@ class NgramModel:
     def all_logprobs(self, tokens_BxL: Tokens, state: NgramState) -> Floats:
         """ln p over the whole vocabulary before each token, shape (B, L, V)."""
         tokens_BxL = self._checked(tokens_BxL, state)
-        histories = [nodes[:, :-1].reshape(-1) for nodes in self._climb(tokens_BxL, state)][: self.order - 1]
+        climbed = self._climb(tokens_BxL, state, np.zeros(tokens_BxL.shape))
+        histories = [nodes_BxL1[:, :-1].reshape(-1) for nodes_BxL1 in climbed][: self.order - 1]
         out_PxV = np.empty((tokens_BxL.size, len(self.vocab)))
         step = max(_MAX_CELLS // len(self.vocab), 1)
         for start in range(0, len(out_PxV), step):
@@ -103,23 +115,29 @@ class NgramModel:
         return chosen
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
-        """Of each order above 1 the tokens and how many follow each history: a third of the bytes of keys."""
+        """The arrays of each order, figures that repeat coded; empty ones are left out."""
         arrays: dict[str, npt.NDArray[Any]] = {}
-        for order, table in enumerate(self._tables, start=1):
-            arrays |= {f"logp{order}": table.logp_G, f"backoff{order}": table.backoff_G}
-        for order, (starts, tokens_G) in enumerate(self._continuations, start=2):
-            arrays |= {f"tokens{order}": _smallest(tokens_G), f"following{order}": _smallest(np.diff(starts))}
+        for number, order in enumerate(self.orders, start=1):
+            lean = order.compact()
+            parts = {
+                "tokens": lean.tokens_G,
+                "logp": lean.logp.book,
+                "logp_codes": lean.logp.codes_G,
+                "backoff": lean.backoff.book,
+                "backoff_codes": lean.backoff.codes_G,
+            }
+            if lean.offsets is not None:
+                parts |= {"bases": lean.offsets.bases_B, "within": lean.offsets.within_H1}
+            arrays |= {f"{name}{number}": array for name, array in parts.items() if len(array)}
         return {"order": self.order, "details": self.details}, arrays
 
     @classmethod
     def from_parts(cls, vocab: Vocab, options: Mapping[str, Any], arrays: Arrays) -> NgramModel:
-        orders = range(1, int(options["order"]) + 1)
-        tables = [Table(logp_G=arrays[f"logp{k}"], backoff_G=arrays[f"backoff{k}"]) for k in orders]
-        keys = [np.arange(len(vocab))]
-        for k in orders[1:]:
-            history_G = np.repeat(np.arange(len(keys[-1])), arrays[f"following{k}"])
-            keys.append(history_G * len(vocab) + arrays[f"tokens{k}"])
-        return cls(vocab, keys, tables, options["details"])
+        """Nothing is computed: the arrays may lie in a mapped file."""
+        n_orders = int(options["order"])
+        orders = [_order_of(number, n_orders, arrays) for number in range(1, n_orders + 1)]
+        _check_lengths(orders, len(vocab))
+        return cls(vocab, orders, options["details"])
 
     def _checked(self, tokens_BxL: Tokens, state: NgramState) -> Tokens:
         tokens_BxL = self.vocab.checked(tokens_BxL)
@@ -134,105 +152,150 @@ class NgramModel:
             found = f"shape {state.shape}" if isinstance(state, np.ndarray) else type(state).__name__
             raise TokenError(f"a state of order {self.order} has shape (B, {self.order - 1}), got {found}")
 
-    def _walk(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, npt.NDArray[np.int8], NgramState]:
-        """ln p and matched order of each token, and the state after the last."""
-        tokens_BxL = self._checked(tokens_BxL, state)
-        logprobs_BxL = self._tables[0].logp_G[tokens_BxL]
-        orders_BxL: npt.NDArray[np.int8] = np.ones(tokens_BxL.shape, np.int8)
-        after = np.empty_like(state)
-        climbed = self._climb(tokens_BxL, state)
-        shorter = next(climbed)
-        for order, nodes in enumerate(climbed, start=2):
-            after[:, order - 2] = shorter[:, -1]
-            history = shorter[:, :-1]
-            is_found = nodes[:, 1:] != ABSENT
-            backed_off = np.nonzero(~is_found & (history != ABSENT))
-            found = np.nonzero(is_found)
-            logprobs_BxL[backed_off] += self._tables[order - 2].backoff_G[history[backed_off]]
-            logprobs_BxL[found] = self._tables[order - 1].logp_G[nodes[:, 1:][found]]
-            orders_BxL[found] = order
-            shorter = nodes
-        return logprobs_BxL, orders_BxL, after
+    def _climb(self, tokens_BxL: Tokens, state: NgramState, logprobs_BxL: Floats) -> Iterator[Nodes]:
+        """For orders 1 to n in turn: the ids of the n-grams that end in each token, those of the state before them.
+
+        Shape (B, L + 1), ABSENT where training never had one; the first column of order n is not known: ABSENT.
+        `logprobs_BxL` becomes ln p as the orders so far have it.
+        """
+        nodes_BxL1 = np.empty((len(tokens_BxL), tokens_BxL.shape[1] + 1), np.int64)
+        nodes_BxL1[:, 1:] = tokens_BxL
+        nodes_BxL1[:, 0] = state[:, 0] if self.order > 1 else ABSENT
+        yield nodes_BxL1
+        step_up = _compiled_step_up if compiled.is_worth_it(tokens_BxL.size * self.order, _SAVED_NS) else _step_up
+        for number, (below, order) in enumerate(pairwise(self.orders), start=2):
+            longer_BxL1 = np.empty_like(nodes_BxL1)
+            longer_BxL1[:, 0] = state[:, number - 1] if number < self.order else ABSENT
+            step_up(tokens_BxL, nodes_BxL1, longer_BxL1, below, order, logprobs_BxL)
+            nodes_BxL1 = longer_BxL1
+            yield nodes_BxL1
 
     def _step(self, token: int, state: NgramState) -> tuple[Floats, NgramState]:
         """`logprobs` of one token of one row without arrays of one element, each of which costs a microsecond."""
-        logprob = float(self._tables[0].logp_G[token])
+        logprob = float(self.orders[0].logp[token])
         nodes = [token]
-        for order, history in enumerate(state[0].tolist(), start=2):
-            keys_G = self._keys[order - 1]
+        for history, (below, order) in zip(state[0].tolist(), pairwise(self.orders), strict=True):
             node = ABSENT
             if history != ABSENT:
-                wanted = history * len(self.vocab) + token
-                at = int(keys_G.searchsorted(wanted))
-                node = at if at < len(keys_G) and keys_G[at] == wanted else ABSENT
-                backoff = self._tables[order - 2].backoff_G[history]
-                logprob = float(self._tables[order - 1].logp_G[node]) if node != ABSENT else logprob + float(backoff)
+                following = _following(below, history)
+                tokens_F = order.tokens_G[following]
+                # of the array's own type, else the whole array is converted
+                at = int(tokens_F.searchsorted(order.tokens_G.dtype.type(token)))
+                node = following.start + at if at < len(tokens_F) and tokens_F[at] == token else ABSENT
+                logprob = float(order.logp[node]) if node != ABSENT else logprob + float(below.backoff[history])
             nodes.append(node)
         return np.array([[logprob]]), np.array([nodes[: self.order - 1]], np.int64)
 
-    def _climb(self, tokens_BxL: Tokens, state: NgramState) -> Iterator[Nodes]:
-        """For orders 1 to n in turn: the ids of the n-grams that end in each token, those of the state before them.
-
-        Shape (B, L + 1); ABSENT where training never had one.  The first column of order n is not known: ABSENT.
-        """
-        nodes = np.empty((len(tokens_BxL), tokens_BxL.shape[1] + 1), np.int64)
-        nodes[:, 1:] = tokens_BxL
-        nodes[:, 0] = state[:, 0] if self.order > 1 else ABSENT
-        yield nodes
-        for order, keys_G in enumerate(self._keys[1:], start=2):
-            longer = np.full(nodes.shape, ABSENT, np.int64)
-            if order < self.order:
-                longer[:, 0] = state[:, order - 1]
-            rows, columns = np.nonzero(nodes[:, :-1] != ABSENT)
-            if len(rows) and len(keys_G):
-                wanted = nodes[rows, columns] * len(self.vocab) + tokens_BxL[rows, columns]
-                at = np.minimum(np.searchsorted(keys_G, wanted), len(keys_G) - 1)
-                longer[rows, columns + 1] = np.where(keys_G[at] == wanted, at, ABSENT)
-            nodes = longer
-            yield nodes
-
-    @cached_property
-    def _continuations(self) -> list[tuple[Nodes, npt.NDArray[np.int32]]]:
-        """Of orders 1 to n-1: where the continuations of each history start in the next order, and their tokens."""
-        n_symbols = len(self.vocab)
-        continuations = []
-        for keys_G, above in pairwise(self._keys):
-            n_following = np.bincount(above // n_symbols, minlength=len(keys_G))
-            starts = np.concatenate(([0], np.cumsum(n_following)))
-            continuations.append((starts, (above % n_symbols).astype(np.int32)))
-        return continuations
-
     def _distribution(self, histories: Sequence[int]) -> Floats:
         """ln p over the vocabulary after one history, given as its ids at orders 1 to n-1; shape (1, V)."""
-        logprobs_V = self._tables[0].logp_G.copy()
-        for history, (starts, tokens_G), (table, above) in zip(
-            histories, self._continuations, pairwise(self._tables), strict=True
-        ):
+        logprobs_V = self.orders[0].logp.plain_G.copy()
+        for history, (below, order) in zip(histories, pairwise(self.orders), strict=True):
             if history != ABSENT:
-                following = slice(starts[history], starts[history + 1])
-                logprobs_V += table.backoff_G[history]
-                logprobs_V[tokens_G[following]] = above.logp_G[following]
+                following = _following(below, history)
+                logprobs_V += below.backoff[history]
+                logprobs_V[order.tokens_G[following]] = order.logp[following]
         return logprobs_V[None, :]
 
     def _distributions(self, histories: Sequence[Nodes], n_rows: int) -> Floats:
         """ln p over the vocabulary after each of P histories, given as their ids at orders 1 to n-1; shape (P, V)."""
-        logprobs_PxV = np.repeat(self._tables[0].logp_G[None, :], n_rows, axis=0)
-        for history_P, (starts, tokens_G), (table, above) in zip(
-            histories, self._continuations, pairwise(self._tables), strict=True
-        ):
+        logprobs_PxV = np.repeat(self.orders[0].logp.plain_G[None, :], n_rows, axis=0)
+        for history_P, (below, order) in zip(histories, pairwise(self.orders), strict=True):
             rows = np.flatnonzero(history_P != ABSENT)
             history = history_P[rows]
-            logprobs_PxV[rows] += table.backoff_G[history][:, None]
-            start, n_following = starts[history], starts[history + 1] - starts[history]
+            logprobs_PxV[rows] += below.backoff[history][:, None]
+            offsets = _offsets(below)
+            start, n_following = offsets[history], offsets[history + 1] - offsets[history]
             # the continuations of all rows, one after the other
-            offset = np.arange(n_following.sum()) - np.repeat(np.cumsum(n_following) - n_following, n_following)
-            child = np.repeat(start, n_following) + offset
-            logprobs_PxV[np.repeat(rows, n_following), tokens_G[child]] = above.logp_G[child]
+            place = np.arange(n_following.sum()) - np.repeat(np.cumsum(n_following) - n_following, n_following)
+            child = np.repeat(start, n_following) + place
+            logprobs_PxV[np.repeat(rows, n_following), order.tokens_G[child]] = order.logp[child]
         return logprobs_PxV
 
 
-def _smallest(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """The same numbers, none below 0, in the smallest type that holds them."""
-    most = int(values.max(initial=0))
-    dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(t).max)
-    return values.astype(dtype)
+def _offsets(below: Order) -> Offsets:
+    """Where the continuations of an order's n-grams start; every order but the highest has them."""
+    assert below.offsets is not None
+    return below.offsets
+
+
+def _following(below: Order, history: int) -> slice:
+    """The continuations of one history in the next order."""
+    offsets = _offsets(below)
+    return slice(int(offsets[history]), int(offsets[history + 1]))
+
+
+def _step_up(
+    tokens_BxL: Tokens, shorter_BxL1: Nodes, longer_BxL1: Nodes, below: Order, order: Order, logprobs_BxL: Floats
+) -> None:
+    """One order up: the n-grams that end in each token, and ln p where there is one or its history backs off."""
+    history_BxL = shorter_BxL1[:, :-1]
+    is_known_BxL = history_BxL != ABSENT
+    history_M, token_M = history_BxL[is_known_BxL], tokens_BxL[is_known_BxL]
+    found_M = find(order, _offsets(below), history_M, token_M)
+    longer_BxL1[:, 1:] = ABSENT
+    longer_BxL1[:, 1:][is_known_BxL] = found_M
+    is_found_M = found_M != ABSENT
+    logprob_M = logprobs_BxL[is_known_BxL]
+    logprob_M[is_found_M] = order.logp[found_M[is_found_M]]
+    logprob_M[~is_found_M] += below.backoff[history_M[~is_found_M]]
+    logprobs_BxL[is_known_BxL] = logprob_M
+
+
+def _compiled_step_up(
+    tokens_BxL: Tokens, shorter_BxL1: Nodes, longer_BxL1: Nodes, below: Order, order: Order, logprobs_BxL: Floats
+) -> None:
+    """The same, compiled, on all threads."""
+    from lmzoo.compiled.ngrams import climb
+
+    offsets = _offsets(below)
+    figures = (order.logp.book, order.logp.codes_G, below.backoff.book, below.backoff.codes_G)
+    arrays = (offsets.bases_B, offsets.within_H1, order.tokens_G, *figures)
+    n_rows, n_columns = tokens_BxL.shape
+
+    def part(rows: tuple[int, int], columns: tuple[int, int]) -> None:
+        climb(tokens_BxL, shorter_BxL1, longer_BxL1, *arrays, logprobs_BxL, rows, columns)
+
+    if n_rows >= n_columns:
+        compiled.in_parallel(n_rows, lambda low, high: part((low, high), (0, n_columns)))
+    else:
+        compiled.in_parallel(n_columns, lambda low, high: part((0, n_rows), (low, high)))
+
+
+def _order_of(number: int, n_orders: int, arrays: Arrays) -> Order:
+    offsets = None
+    if number < n_orders:
+        offsets = Offsets(bases_B=arrays[f"bases{number}"], within_H1=arrays[f"within{number}"])
+    none: npt.NDArray[Any] = np.zeros(0)
+    return Order(
+        tokens_G=arrays.get(f"tokens{number}", np.zeros(0, np.uint8)),
+        offsets=offsets,
+        logp=_values_of("logp", number, arrays),
+        backoff=_values_of("backoff", number, arrays) if number < n_orders else Values(book=none),
+    )
+
+
+def _values_of(name: str, number: int, arrays: Arrays) -> Values:
+    book = arrays.get(f"{name}{number}", np.zeros(0))
+    codes_G = arrays.get(f"{name}_codes{number}")
+    return Values(book=book) if codes_G is None else Values(book=book, codes_G=codes_G)
+
+
+def _check_lengths(orders: Sequence[Order], n_symbols: int) -> None:
+    """Raise `ValueError` where the arrays of a file do not belong together; cheap, so only ends are looked at."""
+    if len(orders[0]) != n_symbols:
+        raise ValueError(f"{len(orders[0])} 1-grams, the vocabulary has {n_symbols} symbols")
+    for number, order in enumerate(orders, start=1):
+        backoffs = len(order) if number < len(orders) else 0
+        if len(order.logp) != len(order) or len(order.backoff) != backoffs:
+            raise ValueError(f"arrays of order {number} differ in length")
+    for number, (below, order) in enumerate(pairwise(orders), start=1):
+        offsets = _offsets(below)
+        if len(offsets) != len(below) or int(offsets[len(below)]) != len(order):
+            raise ValueError(f"order {number} does not lead to all n-grams of the next")
+
+
+def _tolerance(details: Mapping[str, Any]) -> float | None:
+    """An ARPA file rounds every figure to a few digits, a quantised one to a few values."""
+    if details.get("bits") is not None:
+        return 2e-2
+    return 1e-4 if details.get("smoothing") == "arpa" else None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from lmzoo.errors import InputError
 from lmzoo.ngram.counts import ABSENT, Counts, Keys
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.smoothing import Table
 
 Floats = npt.NDArray[np.float64]
@@ -134,7 +135,7 @@ def _without(model: NgramModel, wanted: Sequence[Mask]) -> NgramModel:
         history_G = renumbered[history_G] if order > 1 else history_G
         logp_G = table.logp_G[mask]
         if order > 1:
-            lower = NgramModel(model.vocab, new_keys, new_tables, {})
+            lower = NgramModel(model.vocab, from_keys(new_keys, new_tables, n_symbols), {})
             lower_G = np.exp(_last_logp(lower, words[order - 1][mask][:, 1:]))
             new_tables[-1] = Table(
                 logp_G=new_tables[-1].logp_G,
@@ -145,7 +146,7 @@ def _without(model: NgramModel, wanted: Sequence[Mask]) -> NgramModel:
         renumbered = np.where(mask, np.cumsum(mask) - 1, ABSENT)
     new_tables[-1] = Table(logp_G=new_tables[-1].logp_G, backoff_G=np.zeros(0))
     details = {**model.details, "ngrams_before_pruning": [len(k) for k in keys]}
-    return NgramModel(model.vocab, new_keys, new_tables, details)
+    return NgramModel(model.vocab, from_keys(new_keys, new_tables, n_symbols), details)
 
 
 def _backoff(p_G: Floats, lower_G: Floats, history_G: Keys, n_histories: int) -> Floats:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import lmzoo
 from lmzoo.errors import InputError
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.prune import entropy_rises, prune_by_entropy, prune_to_size
 from tests.lmzoo.ngram.test_laws import corpus_of, counted, lines, orders
 
@@ -62,12 +63,13 @@ def test_the_rise_is_the_relative_entropy_of_taking_one_out() -> None:
 def _model_without(model: NgramModel, g: int) -> NgramModel:
     """The model without one trigram, its history's back-off such that it sums to 1: by trying all other tokens."""
     keys, tables = model.tables
-    history = int(keys[2][g] // len(model.vocab))
-    others = (keys[2] // len(model.vocab) == history) & (np.arange(len(keys[2])) != g)
+    n_symbols = len(model.vocab)
+    history = int(keys[2][g] // n_symbols)
+    others = (keys[2] // n_symbols == history) & (np.arange(len(keys[2])) != g)
     second = int(keys[1][history]) % len(model.vocab)
     lower = np.exp(model.next_logprobs(model.logprobs(np.array([[second]]), model.initial_state(bos=False))[1])[0])
     rest = 1 - np.exp(tables[2].logp_G[others]).sum()
-    lower_rest = 1 - lower[keys[2][others] % len(model.vocab)].sum()
+    lower_rest = 1 - lower[keys[2][others] % n_symbols].sum()
     backoff_G = tables[1].backoff_G.copy()
     backoff_G[history] = np.log(rest / lower_rest)
     kept = np.arange(len(keys[2])) != g
@@ -76,7 +78,7 @@ def _model_without(model: NgramModel, g: int) -> NgramModel:
         type(tables[1])(logp_G=tables[1].logp_G, backoff_G=backoff_G),
         type(tables[2])(logp_G=tables[2].logp_G[kept], backoff_G=np.zeros(0)),
     ]
-    return NgramModel(model.vocab, [keys[0], keys[1], keys[2][kept]], new_tables, {})
+    return NgramModel(model.vocab, from_keys([keys[0], keys[1], keys[2][kept]], new_tables, n_symbols), {})
 
 
 def _distribution(model: NgramModel, first: int, second: int) -> np.ndarray:

@@ -18,8 +18,9 @@ from lmzoo.text import NORMALIZERS
 
 Nats = npt.NDArray[np.float64]
 
-DEFAULT_BATCH_SIZE = 256
-DEFAULT_CHUNK_LENGTH = 512
+# documents and tokens at once, where the model has no `cells_at_once` of its own
+_BATCH_SIZE = 256
+_CHUNK_LENGTH = 512
 # cells of logprobs (B x L x V) held at once when whole distributions are asked for
 _MAX_CELLS = 4_000_000
 # intervals rest on at least this many blocks; fewer documents are cut into so many pieces
@@ -31,12 +32,12 @@ def evaluate(
     model: LanguageModel[Any],
     split: Split,
     *,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    chunk_length: int = DEFAULT_CHUNK_LENGTH,
+    batch_size: int | None = None,
+    chunk_length: int | None = None,
 ) -> Tally:
     """Score every token of a split once, each document from `initial_state(bos=True)`.
 
-    `batch_size` and `chunk_length` change speed and memory, never the result.
+    `batch_size` and `chunk_length` (None: what suits the model) change speed and memory, never the result.
     Raises `VocabularyMismatchError` when model and split do not share their vocabulary.
     """
     nats_N = token_nats(model, split, batch_size=batch_size, chunk_length=chunk_length)
@@ -69,13 +70,13 @@ def token_nats(
     model: LanguageModel[Any],
     split: Split,
     *,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    chunk_length: int = DEFAULT_CHUNK_LENGTH,
+    batch_size: int | None = None,
+    chunk_length: int | None = None,
 ) -> Nats:
     """-ln p of every token of a split given the document so far, float64 of shape (N,), in the split's order."""
     _check_same_vocabulary(model, split)
     for name, value in (("batch_size", batch_size), ("chunk_length", chunk_length)):
-        if value < 1:
+        if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
     nats_N = np.empty(split.n_tokens, np.float64)
     for positions_BxL, mask_BxL, state in _chunks(model, split, batch_size, chunk_length):
@@ -113,7 +114,7 @@ class _Carried:
 
 
 def _chunks(
-    model: LanguageModel[Any], split: Split, batch_size: int, chunk_length: int
+    model: LanguageModel[Any], split: Split, batch_size: int | None, chunk_length: int | None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], _Carried]]:
     """Documents of like length side by side, padded right (causality makes that exact), in chunks.
 
@@ -122,15 +123,29 @@ def _chunks(
     order = np.argsort(-split.lengths_D, kind="stable")
     if model.is_adaptive:
         order, batch_size = np.arange(len(split)), 1
-    for first in range(0, len(order), batch_size):
-        documents = order[first : first + batch_size]
+    first = 0
+    while first < len(order):
+        n_rows, n_columns = _shape(model, int(split.lengths_D[order[first]]), batch_size, chunk_length)
+        documents = order[first : first + n_rows]
+        first += n_rows
         starts_B, lengths_B = split.starts_D1[documents], split.lengths_D[documents]
         state = _Carried(model.initial_state(len(documents), bos=True))
-        for offset in range(0, int(lengths_B.max(initial=0)), chunk_length):
-            steps_L = np.arange(offset, min(offset + chunk_length, int(lengths_B.max())))
+        for offset in range(0, int(lengths_B.max(initial=0)), n_columns):
+            steps_L = np.arange(offset, min(offset + n_columns, int(lengths_B.max())))
             mask_BxL = steps_L[None, :] < lengths_B[:, None]
             positions_BxL = np.where(mask_BxL, starts_B[:, None] + steps_L[None, :], 0)
             yield positions_BxL, mask_BxL, state
+
+
+def _shape(
+    model: LanguageModel[Any], longest: int, batch_size: int | None, chunk_length: int | None
+) -> tuple[int, int]:
+    """How many documents side by side and how many tokens of each at a time; what is given is obeyed."""
+    cells = getattr(model, "cells_at_once", None)
+    if cells is None:
+        return batch_size or _BATCH_SIZE, chunk_length or _CHUNK_LENGTH
+    n_rows = batch_size or max(cells // max(longest, 1), 1)
+    return n_rows, chunk_length or max(cells // n_rows, 1)
 
 
 def _check_same_vocabulary(model: LanguageModel[Any], split: Split) -> None:

@@ -31,6 +31,7 @@ class LanguageModel(Protocol[State]):
         context_size: how many tokens back it looks; None: all of them (recurrent).
         is_normalized: its scores sum to 1; where not, a perplexity is refused.
         is_adaptive: it learns from the text it scores; its rows are starred.
+        cells_at_once (optional): how many tokens, rows x columns, `logprobs` is best handed at a time.
 
     `State` is an opaque value: never changed, forked for free by keeping it.
     """

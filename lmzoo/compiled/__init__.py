@@ -11,6 +11,7 @@ loading numba takes about half a second and 80 MB, which a small text never earn
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -53,7 +54,7 @@ def in_parallel(n_items: int, work: Callable[[int, int], None]) -> None:
         work(0, n_items)
         return
     bounds = [n_items * share // n_shares for share in range(n_shares + 1)]
-    for done in [_pool(n_shares).submit(work, low, high) for low, high in zip(bounds, bounds[1:], strict=False)]:
+    for done in [_pool(n_shares).submit(work, low, high) for low, high in itertools.pairwise(bounds)]:
         done.result()
 
 

@@ -24,8 +24,8 @@ from lmzoo.files import whole_file
 from lmzoo.interface import LanguageModel
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.smoothing import Table
+from lmzoo.ngram.trie import from_keys
 from lmzoo.text import BOS, EOS, MARKERS, TOKENIZERS, UNK, decode_bytes
 from lmzoo.vocab import Vocab
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,56 +13,58 @@ from lmzoo import compiled
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, Tokens
 from lmzoo.ngram.counts import ABSENT, Keys
-from lmzoo.ngram.orders import Offsets, Order, Values, find, to_keys
 from lmzoo.ngram.smoothing import Table
+from lmzoo.ngram.trie import Starts, Trie, Values
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
-Nodes = npt.NDArray[np.int64]
-# of each row and each order 1 to n-1, the id of the history of that length; ABSENT where training never had it
+Ids = npt.NDArray[np.int64]
+# of each row and each order 1 to n-1, the node of the history of that length; ABSENT where training never had it
 NgramState = npt.NDArray[np.int64]
 
 # cells of whole distributions (positions x V) worked on at once
 _MAX_CELLS = 8_000_000
-# what compiled code saves for each token and each order
-_SAVED_NS = 150
+# what compiled code saves a token for each order above 1, and what a link costs that is made first
+_SAVED_NS = 120
+_LINK_NS = 40
+# tokens of one text that compiled code works through in order; a longer text is cut into several such lanes
+_LANE = 1024
 
 
 class NgramModel:
     """Back-off tables of orders 1 to n.
 
     Args:
-        orders: the n-grams of each order with their probabilities (see `orders.py`).
+        trie: the n-grams with their probabilities.
         details: what is worth knowing of how it was made, as JSON values: smoothing, discounts, fallbacks.
     """
 
     kind = "ngram"
     kernel_name = "numpy"
     is_adaptive = False
-    # many short documents or a long one: what it likes to be handed at once (see `evaluation.py`)
+    # many short documents or a long one (see `evaluation.py`)
     cells_at_once = 1 << 17
 
-    def __init__(self, vocab: Vocab, orders: Sequence[Order], details: Mapping[str, Any]) -> None:
+    def __init__(self, vocab: Vocab, trie: Trie, details: Mapping[str, Any]) -> None:
         self.vocab = vocab
-        self.order = len(orders)
+        self.trie = trie
+        self.order = trie.order
         self.context_size: int | None = self.order - 1
         self.details = dict(details)
         # the one smoothing whose scores are no distribution
         self.is_normalized = self.details.get("smoothing") != "sb"
         # how far its sums may be from 1 where figures were rounded; None: what double precision gives
         self.tolerance: float | None = _tolerance(self.details)
-        self.orders = tuple(orders)
 
     @property
     def tables(self) -> tuple[list[Keys], list[Table]]:
-        """The packed n-grams of each order (see `counts.py`) and their probabilities (see `smoothing.py`), made anew."""
-        tables = [Table(logp_G=order.logp.plain_G, backoff_G=order.backoff.plain_G) for order in self.orders]
-        return to_keys(self.orders, len(self.vocab)), tables
+        """The packed n-grams of each order (see `counts.py`) and their figures (see `smoothing.py`), made anew."""
+        return self.trie.keys(), self.trie.tables()
 
     @property
     def n_params(self) -> int:
         """n-grams held, of all orders."""
-        return sum(map(len, self.orders))
+        return self.trie.bounds[-1]
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> NgramState:
         if batch_size < 1:
@@ -77,10 +79,13 @@ class NgramModel:
         tokens_BxL = self._checked(tokens_BxL, state)
         if tokens_BxL.shape == (1, 1):
             return self._step(int(tokens_BxL[0, 0]), state)
-        logprobs_BxL = self.orders[0].logp[tokens_BxL]
+        if self._is_compiled(tokens_BxL.size):
+            return self._score(tokens_BxL, state)
+        logprobs_BxL = self.trie.logp.of(1, tokens_BxL)
         after = np.empty_like(state)
         for k, nodes_BxL1 in enumerate(self._climb(tokens_BxL, state, logprobs_BxL)):
-            after[:, k : k + 1] = nodes_BxL1[:, -1:]
+            if k < self.order - 1:
+                after[:, k] = nodes_BxL1[:, -1]
         return logprobs_BxL, after
 
     def matched_orders(self, tokens_BxL: Tokens, state: NgramState) -> npt.NDArray[np.int8]:
@@ -115,29 +120,31 @@ class NgramModel:
         return chosen
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
-        """The arrays of each order, figures that repeat coded; empty ones are left out."""
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        for number, order in enumerate(self.orders, start=1):
-            lean = order.compact()
-            parts = {
-                "tokens": lean.tokens_G,
-                "logp": lean.logp.book,
-                "logp_codes": lean.logp.codes_G,
-                "backoff": lean.backoff.book,
-                "backoff_codes": lean.backoff.codes_G,
-            }
-            if lean.offsets is not None:
-                parts |= {"bases": lean.offsets.bases_B, "within": lean.offsets.within_H1}
-            arrays |= {f"{name}{number}": array for name, array in parts.items() if len(array)}
-        return {"order": self.order, "details": self.details}, arrays
+        """The arrays of the trie, figures that repeat coded; empty ones are left out."""
+        trie = self.trie.compact()
+        arrays = {
+            "tokens": trie.tokens_G,
+            "first": trie.starts.first_V1,
+            "bases": trie.starts.bases_B,
+            "within": trie.starts.within_H1,
+            **_figures_to_arrays("logp", trie.logp),
+            **_figures_to_arrays("backoff", trie.backoff),
+        }
+        options = {"bounds": list(trie.bounds), "details": self.details}
+        return options, {name: array for name, array in arrays.items() if array.size}
 
     @classmethod
     def from_parts(cls, vocab: Vocab, options: Mapping[str, Any], arrays: Arrays) -> NgramModel:
-        """Nothing is computed: the arrays may lie in a mapped file."""
-        n_orders = int(options["order"])
-        orders = [_order_of(number, n_orders, arrays) for number in range(1, n_orders + 1)]
-        _check_lengths(orders, len(vocab))
-        return cls(vocab, orders, options["details"])
+        """Nothing is computed and little is read: the arrays may lie in a mapped file."""
+        trie = Trie(
+            bounds=tuple(map(int, options["bounds"])),
+            tokens_G=arrays["tokens"],
+            starts=Starts(first_V1=arrays["first"], bases_B=arrays["bases"], within_H1=arrays["within"]),
+            logp=_figures_from_arrays("logp", arrays),
+            backoff=_figures_from_arrays("backoff", arrays),
+        )
+        _check_lengths(trie, len(vocab))
+        return cls(vocab, trie, options["details"])
 
     def _checked(self, tokens_BxL: Tokens, state: NgramState) -> Tokens:
         tokens_BxL = self.vocab.checked(tokens_BxL)
@@ -152,7 +159,7 @@ class NgramModel:
             found = f"shape {state.shape}" if isinstance(state, np.ndarray) else type(state).__name__
             raise TokenError(f"a state of order {self.order} has shape (B, {self.order - 1}), got {found}")
 
-    def _climb(self, tokens_BxL: Tokens, state: NgramState, logprobs_BxL: Floats) -> Iterator[Nodes]:
+    def _climb(self, tokens_BxL: Tokens, state: NgramState, logprobs_BxL: Floats) -> Iterator[Ids]:
         """For orders 1 to n in turn: the ids of the n-grams that end in each token, those of the state before them.
 
         Shape (B, L + 1), ABSENT where training never had one; the first column of order n is not known: ABSENT.
@@ -162,136 +169,164 @@ class NgramModel:
         nodes_BxL1[:, 1:] = tokens_BxL
         nodes_BxL1[:, 0] = state[:, 0] if self.order > 1 else ABSENT
         yield nodes_BxL1
-        step_up = _compiled_step_up if compiled.is_worth_it(tokens_BxL.size * self.order, _SAVED_NS) else _step_up
-        for number, (below, order) in enumerate(pairwise(self.orders), start=2):
-            longer_BxL1 = np.empty_like(nodes_BxL1)
-            longer_BxL1[:, 0] = state[:, number - 1] if number < self.order else ABSENT
-            step_up(tokens_BxL, nodes_BxL1, longer_BxL1, below, order, logprobs_BxL)
+        for order in range(1, self.order):
+            longer_BxL1 = np.full_like(nodes_BxL1, ABSENT)
+            if order < self.order - 1:
+                longer_BxL1[:, 0] = state[:, order]
+            history_BxL = nodes_BxL1[:, :-1]
+            is_known_BxL = history_BxL != ABSENT
+            history_M = history_BxL[is_known_BxL]
+            found_M = self.trie.find(order, history_M, tokens_BxL[is_known_BxL])
+            longer_BxL1[:, 1:][is_known_BxL] = found_M
+            is_found_M = found_M != ABSENT
+            logprob_M = logprobs_BxL[is_known_BxL]
+            logprob_M[is_found_M] = self.trie.logp.of(order + 1, found_M[is_found_M])
+            logprob_M[~is_found_M] += self.trie.backoff.of(order, history_M[~is_found_M])
+            logprobs_BxL[is_known_BxL] = logprob_M
             nodes_BxL1 = longer_BxL1
             yield nodes_BxL1
 
     def _step(self, token: int, state: NgramState) -> tuple[Floats, NgramState]:
         """`logprobs` of one token of one row without arrays of one element, each of which costs a microsecond."""
-        logprob = float(self.orders[0].logp[token])
+        trie = self.trie
+        logprob = float(trie.logp.of(1, token))
         nodes = [token]
-        for history, (below, order) in zip(state[0].tolist(), pairwise(self.orders), strict=True):
+        # of the arrays' own type, else a whole array is converted
+        wanted = trie.tokens_G.dtype.type(token)
+        for order, history in enumerate(state[0].tolist(), start=1):
             node = ABSENT
             if history != ABSENT:
-                following = _following(below, history)
-                tokens_F = order.tokens_G[following]
-                # of the array's own type, else the whole array is converted
-                at = int(tokens_F.searchsorted(order.tokens_G.dtype.type(token)))
+                following = trie.following(order, history)
+                tokens_F = trie.tokens_G[following]
+                at = int(tokens_F.searchsorted(wanted))
                 node = following.start + at if at < len(tokens_F) and tokens_F[at] == token else ABSENT
-                logprob = float(order.logp[node]) if node != ABSENT else logprob + float(below.backoff[history])
+                found = trie.logp.of(order + 1, node) if node != ABSENT else logprob + trie.backoff.of(order, history)
+                logprob = float(found)
             nodes.append(node)
         return np.array([[logprob]]), np.array([nodes[: self.order - 1]], np.int64)
 
+    def _is_compiled(self, n_tokens: int) -> bool:
+        """Whether so many tokens are scored by compiled code, its links made first if they are not there."""
+        saved_ns = _SAVED_NS * (self.order - 1)
+        if "_links_G" not in self.__dict__:
+            # what is left of the gain when the links are paid for
+            saved_ns -= _LINK_NS * self.n_params // max(n_tokens, 1)
+        return self.order > 1 and compiled.is_worth_it(n_tokens, saved_ns)
+
+    @cached_property
+    def _links_G(self) -> npt.NDArray[np.signedinteger[Any]]:
+        """Of every node the node of its longest proper suffix that is held; -1 for single symbols."""
+        from lmzoo.compiled.ngrams import link
+
+        bounds, arrays = self.trie.bounds, self.trie.arrays[:4]
+        links_G: npt.NDArray[Any] = np.full(
+            bounds[-1], ABSENT, np.int32 if bounds[-1] <= np.iinfo(np.int32).max else np.int64
+        )
+        limits = np.array(bounds)
+        for order in range(1, self.order):
+            first = bounds[order - 1]
+
+            def share(low: int, high: int, first: int = first) -> None:
+                link(limits, *arrays, first + low, first + high, links_G)
+
+            compiled.in_parallel(bounds[order] - first, share)
+        return links_G
+
+    def _score(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, NgramState]:
+        """`logprobs` by compiled code."""
+        from lmzoo.compiled.ngrams import score
+
+        logprobs_BxL = np.empty(tokens_BxL.shape)
+        n_rows, n_columns = tokens_BxL.shape
+        lanes = _lanes(n_rows, n_columns, self.order - 1)
+        # the longest history of each row, where a lane starts with its row
+        nodes_N = np.where(lanes[:, 1] == 0, state.max(axis=1)[lanes[:, 0]], ABSENT)
+        links_G, limits = self._links_G, np.array(self.trie.bounds)
+
+        def share(low: int, high: int) -> None:
+            score(tokens_BxL, lanes, nodes_N, limits, links_G, *self.trie.arrays, logprobs_BxL, low, high)
+
+        compiled.in_parallel(len(lanes), share)
+        return logprobs_BxL, self._state_of(nodes_N[lanes[:, 3] == n_columns])
+
+    def _state_of(self, longest_B: Ids) -> NgramState:
+        """The state whose longest histories these are."""
+        state = np.full((len(longest_B), self.order - 1), ABSENT, np.int64)
+        rows = np.flatnonzero(longest_B != ABSENT)
+        while len(rows):
+            nodes = longest_B[rows]
+            state[rows, np.searchsorted(self.trie.bounds, nodes, side="right") - 1] = nodes
+            longest_B = longest_B.copy()
+            longest_B[rows] = self._links_G[nodes]
+            rows = rows[longest_B[rows] != ABSENT]
+        return state
+
     def _distribution(self, histories: Sequence[int]) -> Floats:
-        """ln p over the vocabulary after one history, given as its ids at orders 1 to n-1; shape (1, V)."""
-        logprobs_V = self.orders[0].logp.plain_G.copy()
-        for history, (below, order) in zip(histories, pairwise(self.orders), strict=True):
+        """ln p over the vocabulary after one history, given as its nodes at orders 1 to n-1; shape (1, V)."""
+        trie = self.trie
+        logprobs_V: Floats = trie.logp.of(1, slice(trie.n_symbols)).copy()
+        for order, history in enumerate(histories, start=1):
             if history != ABSENT:
-                following = _following(below, history)
-                logprobs_V += below.backoff[history]
-                logprobs_V[order.tokens_G[following]] = order.logp[following]
+                following = trie.following(order, history)
+                logprobs_V += trie.backoff.of(order, history)
+                logprobs_V[trie.tokens_G[following]] = trie.logp.of(order + 1, following)
         return logprobs_V[None, :]
 
-    def _distributions(self, histories: Sequence[Nodes], n_rows: int) -> Floats:
-        """ln p over the vocabulary after each of P histories, given as their ids at orders 1 to n-1; shape (P, V)."""
-        logprobs_PxV = np.repeat(self.orders[0].logp.plain_G[None, :], n_rows, axis=0)
-        for history_P, (below, order) in zip(histories, pairwise(self.orders), strict=True):
+    def _distributions(self, histories: Sequence[Ids], n_rows: int) -> Floats:
+        """ln p over the vocabulary after each of P histories, given as their nodes at orders 1 to n-1; shape (P, V)."""
+        trie = self.trie
+        logprobs_PxV: Floats = np.repeat(trie.logp.of(1, slice(trie.n_symbols))[None, :], n_rows, axis=0)
+        for order, history_P in enumerate(histories, start=1):
             rows = np.flatnonzero(history_P != ABSENT)
             history = history_P[rows]
-            logprobs_PxV[rows] += below.backoff[history][:, None]
-            offsets = _offsets(below)
-            start, n_following = offsets[history], offsets[history + 1] - offsets[history]
+            logprobs_PxV[rows] += trie.backoff.of(order, history)[:, None]
+            start = trie.starts.of(order, history)
+            n_following = trie.starts.of(order, history + 1) - start
             # the continuations of all rows, one after the other
             place = np.arange(n_following.sum()) - np.repeat(np.cumsum(n_following) - n_following, n_following)
             child = np.repeat(start, n_following) + place
-            logprobs_PxV[np.repeat(rows, n_following), order.tokens_G[child]] = order.logp[child]
+            logprobs_PxV[np.repeat(rows, n_following), trie.tokens_G[child]] = trie.logp.of(order + 1, child)
         return logprobs_PxV
 
 
-def _offsets(below: Order) -> Offsets:
-    """Where the continuations of an order's n-grams start; every order but the highest has them."""
-    assert below.offsets is not None
-    return below.offsets
+def _lanes(n_rows: int, n_columns: int, context_size: int) -> Ids:
+    """Texts cut for compiled code: row, the column it starts at, the first that it scores, the end; shape (N, 4).
+
+    Where a lane does not start with its row it reads the context before it first.
+    """
+    cuts = np.arange(0, n_columns, _LANE) if n_columns else np.zeros(1, np.int64)
+    ends = np.minimum(cuts + _LANE, n_columns)
+    lanes = np.stack(np.broadcast_arrays(0, np.maximum(cuts - context_size, 0), cuts, ends), axis=1)
+    every = np.tile(lanes, (n_rows, 1))
+    every[:, 0] = np.repeat(np.arange(n_rows), len(lanes))
+    return every
 
 
-def _following(below: Order, history: int) -> slice:
-    """The continuations of one history in the next order."""
-    offsets = _offsets(below)
-    return slice(int(offsets[history]), int(offsets[history + 1]))
+def _figures_to_arrays(name: str, values: Values) -> dict[str, npt.NDArray[Any]]:
+    if len(values.codes_G):
+        return {f"{name}_codes": values.codes_G, f"{name}_book": values.book_OxC}
+    return {name: values.plain_G}
 
 
-def _step_up(
-    tokens_BxL: Tokens, shorter_BxL1: Nodes, longer_BxL1: Nodes, below: Order, order: Order, logprobs_BxL: Floats
-) -> None:
-    """One order up: the n-grams that end in each token, and ln p where there is one or its history backs off."""
-    history_BxL = shorter_BxL1[:, :-1]
-    is_known_BxL = history_BxL != ABSENT
-    history_M, token_M = history_BxL[is_known_BxL], tokens_BxL[is_known_BxL]
-    found_M = find(order, _offsets(below), history_M, token_M)
-    longer_BxL1[:, 1:] = ABSENT
-    longer_BxL1[:, 1:][is_known_BxL] = found_M
-    is_found_M = found_M != ABSENT
-    logprob_M = logprobs_BxL[is_known_BxL]
-    logprob_M[is_found_M] = order.logp[found_M[is_found_M]]
-    logprob_M[~is_found_M] += below.backoff[history_M[~is_found_M]]
-    logprobs_BxL[is_known_BxL] = logprob_M
+def _figures_from_arrays(name: str, arrays: Arrays) -> Values:
+    plain_G = arrays.get(name, np.zeros(0))
+    codes_G = arrays.get(f"{name}_codes", np.zeros(0, np.uint16))
+    return Values(plain_G=plain_G, codes_G=codes_G, book_OxC=arrays.get(f"{name}_book", np.zeros((1, 0))))
 
 
-def _compiled_step_up(
-    tokens_BxL: Tokens, shorter_BxL1: Nodes, longer_BxL1: Nodes, below: Order, order: Order, logprobs_BxL: Floats
-) -> None:
-    """The same, compiled, on all threads."""
-    from lmzoo.compiled.ngrams import climb
-
-    offsets = _offsets(below)
-    figures = (order.logp.book, order.logp.codes_G, below.backoff.book, below.backoff.codes_G)
-    arrays = (offsets.bases_B, offsets.within_H1, order.tokens_G, *figures)
-    n_rows, n_columns = tokens_BxL.shape
-
-    def part(rows: tuple[int, int], columns: tuple[int, int]) -> None:
-        climb(tokens_BxL, shorter_BxL1, longer_BxL1, *arrays, logprobs_BxL, rows, columns)
-
-    if n_rows >= n_columns:
-        compiled.in_parallel(n_rows, lambda low, high: part((low, high), (0, n_columns)))
-    else:
-        compiled.in_parallel(n_columns, lambda low, high: part((0, n_rows), (low, high)))
-
-
-def _order_of(number: int, n_orders: int, arrays: Arrays) -> Order:
-    offsets = None
-    if number < n_orders:
-        offsets = Offsets(bases_B=arrays[f"bases{number}"], within_H1=arrays[f"within{number}"])
-    none: npt.NDArray[Any] = np.zeros(0)
-    return Order(
-        tokens_G=arrays.get(f"tokens{number}", np.zeros(0, np.uint8)),
-        offsets=offsets,
-        logp=_values_of("logp", number, arrays),
-        backoff=_values_of("backoff", number, arrays) if number < n_orders else Values(book=none),
-    )
-
-
-def _values_of(name: str, number: int, arrays: Arrays) -> Values:
-    book = arrays.get(f"{name}{number}", np.zeros(0))
-    codes_G = arrays.get(f"{name}_codes{number}")
-    return Values(book=book) if codes_G is None else Values(book=book, codes_G=codes_G)
-
-
-def _check_lengths(orders: Sequence[Order], n_symbols: int) -> None:
-    """Raise `ValueError` where the arrays of a file do not belong together; cheap, so only ends are looked at."""
-    if len(orders[0]) != n_symbols:
-        raise ValueError(f"{len(orders[0])} 1-grams, the vocabulary has {n_symbols} symbols")
-    for number, order in enumerate(orders, start=1):
-        backoffs = len(order) if number < len(orders) else 0
-        if len(order.logp) != len(order) or len(order.backoff) != backoffs:
-            raise ValueError(f"arrays of order {number} differ in length")
-    for number, (below, order) in enumerate(pairwise(orders), start=1):
-        offsets = _offsets(below)
-        if len(offsets) != len(below) or int(offsets[len(below)]) != len(order):
-            raise ValueError(f"order {number} does not lead to all n-grams of the next")
+def _check_lengths(trie: Trie, n_symbols: int) -> None:
+    """Raise `ValueError` where the arrays of a file do not belong together; cheap, so only their ends are looked at."""
+    bounds, starts = trie.bounds, trie.starts
+    n_histories = bounds[-2]
+    n_longer = max(n_histories - n_symbols, 0)
+    if bounds[:2] != (0, n_symbols) or list(bounds) != sorted(bounds):
+        raise ValueError(f"nodes of {bounds} for {n_symbols} symbols")
+    lengths = (len(trie.tokens_G), len(trie.logp), len(trie.backoff), len(starts.first_V1), len(starts.within_H1))
+    if lengths != (bounds[-1], bounds[-1], n_histories, n_symbols + 1, n_longer + 1):
+        raise ValueError(f"arrays of {lengths} elements for nodes of {bounds}")
+    for order in range(1, trie.order):
+        if int(starts.of(order, bounds[order])) != bounds[order + 1]:
+            raise ValueError(f"order {order} does not lead to all n-grams of the next")
 
 
 def _tolerance(details: Mapping[str, Any]) -> float | None:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from lmzoo.errors import InputError
 from lmzoo.ngram.counts import ABSENT, Counts, Keys
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.smoothing import Table
+from lmzoo.ngram.trie import from_keys
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

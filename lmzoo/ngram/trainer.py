@@ -13,9 +13,9 @@ from lmzoo.interface import Progress
 from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.counts import Level, count_ngrams
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.prune import prune_by_count, prune_by_entropy, prune_to_size
 from lmzoo.ngram.smoothing import Counted, smooth
+from lmzoo.ngram.trie import from_keys
 from lmzoo.vocab import Vocab
 
 
@@ -43,8 +43,8 @@ class NgramTrainer:
         tables, details = smooth(
             Counted(config=self.config, vocab=self._vocab, levels=levels, train=train, valid=valid)
         )
-        orders = from_keys([level.keys_G for level in levels], tables, len(self._vocab))
-        model = NgramModel(self._vocab, orders, details)
+        trie = from_keys([level.keys_G for level in levels], tables, len(self._vocab))
+        model = NgramModel(self._vocab, trie, details)
         self._model = self._pruned(model, levels) if self.config.is_pruned else model
         yield Progress(tokens=train.n_tokens)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import lmzoo
 from lmzoo.errors import InputError
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.orders import from_keys
 from lmzoo.ngram.prune import entropy_rises, prune_by_entropy, prune_to_size
+from lmzoo.ngram.trie import from_keys
 from tests.lmzoo.ngram.test_laws import corpus_of, counted, lines, orders
 
 OPTIONS = ["cutoffs=1/1/2", "cutoffs=1/3", "prune=1e-3", "prune=0.1", "max_ngrams=9", "cutoffs=1/2,prune=1e-2"]

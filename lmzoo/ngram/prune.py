@@ -7,6 +7,7 @@ distribution whatever was taken out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,11 @@ Mask = npt.NDArray[np.bool_]
 
 # below this much, nothing is left but rounding
 _NOTHING = 1e-12
+
+
+def renormalized(model: NgramModel) -> NgramModel:
+    """The model with every back-off computed anew from the probabilities, so that each history sums to 1."""
+    return _without(model, [np.ones(end - start, np.bool_) for start, end in pairwise(model.trie.bounds)])
 
 
 def prune_by_count(model: NgramModel, counts: Sequence[Counts], least: Sequence[int]) -> NgramModel:

@@ -196,7 +196,7 @@ class TestStrangers:
         data = storage.to_bytes(MODEL)
         header, _ = header_of(data)
         for change, message in (
-            ({"format": 3}, "has format 3, this version reads format 2"),
+            ({"format": 4}, "has format 4, this version reads format 3"),
             ({"kind": "x"}, "kind 'x'"),
         ):
             with pytest.raises(NewerFileError, match=message):

@@ -6,6 +6,7 @@ distribution whatever was taken out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -23,6 +24,11 @@ Mask = npt.NDArray[np.bool_]
 
 # below this much, nothing is left but rounding
 _NOTHING = 1e-12
+# the search for a number of bytes ends within this share of them, or after so many rounds
+_SPARE = 0.01
+_SIZE_ROUNDS = 8
+# what a file holds besides arrays, vocabulary and options: the places of the arrays, alignment, the checksum
+_HEADER_BYTES = 4096
 
 
 def renormalized(model: NgramModel) -> NgramModel:
@@ -52,17 +58,53 @@ def prune_to_size(model: NgramModel, max_ngrams: int) -> NgramModel:
 
     Raises `InputError` if the symbols alone are more.
     """
-    if model.n_params <= max_ngrams:
-        return model
     if len(model.vocab) > max_ngrams:
         raise InputError(f"max_ngrams={max_ngrams} is less than the vocabulary's {len(model.vocab)} symbols")
-    keys, _ = model.tables
+    return model if model.n_params <= max_ngrams else _to_size(model, entropy_rises(model), max_ngrams)
+
+
+def prune_to_bytes(model: NgramModel, max_bytes: int) -> NgramModel:
+    """Take out the n-grams that matter least until the model's file has at most `max_bytes`.
+
+    Raises `InputError` if the symbols alone take more.
+    """
+    size = model_bytes(model)
+    if size <= max_bytes:
+        return model
     rises = entropy_rises(model)
+    least = _to_size(model, rises, len(model.vocab))
+    if model_bytes(least) > max_bytes:
+        raise InputError(f"max_bytes={max_bytes} is less than the {model_bytes(least)} bytes of the symbols alone")
+    # bytes follow n-grams nearly in a straight line, so few rounds are enough
+    low, high, best = len(model.vocab), model.n_params, least
+    low_bytes, high_bytes = model_bytes(least), size
+    for _ in range(_SIZE_ROUNDS):
+        wanted = low + int((high - low) * (max_bytes - low_bytes) / max(high_bytes - low_bytes, 1))
+        tried = _to_size(model, rises, wanted)
+        size = model_bytes(tried)
+        if size > max_bytes:
+            high, high_bytes = wanted, size
+        else:
+            low, low_bytes, best = wanted, size, tried
+        if max_bytes * (1 - _SPARE) <= low_bytes or high - low < 2:
+            break
+    return best
+
+
+def model_bytes(model: NgramModel) -> int:
+    """Bytes of the model's file, rather too many than too few: its arrays, its vocabulary, and what names them."""
+    options, arrays = model.to_parts()
+    header = json.dumps([model.vocab.to_header(), options])
+    return len(header) + sum(array.nbytes for array in arrays.values()) + _HEADER_BYTES
+
+
+def _to_size(model: NgramModel, rises: Sequence[Floats], max_ngrams: int) -> NgramModel:
+    keys, n_symbols = model.trie.keys(), len(model.vocab)
     ladder = np.sort(np.concatenate(rises[1:]))
-    low, high = 0, len(ladder)
+    low, high = 0, len(ladder) - 1
     while low < high:
         middle = (low + high) // 2
-        n_kept = sum(int(m.sum()) for m in _with_histories(keys, [r > ladder[middle] for r in rises], len(model.vocab)))
+        n_kept = sum(int(mask.sum()) for mask in _with_histories(keys, [r > ladder[middle] for r in rises], n_symbols))
         low, high = (low, middle) if n_kept <= max_ngrams else (middle + 1, high)
     return _without(model, [rise_G > ladder[low] for rise_G in rises])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import lmzoo
 from lmzoo.errors import InputError
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.prune import entropy_rises, prune_by_entropy, prune_to_size
+from lmzoo.ngram.prune import entropy_rises, prune_by_entropy, prune_to_bytes, prune_to_size
 from lmzoo.ngram.trie import from_keys
 from tests.lmzoo.ngram.test_laws import corpus_of, counted, lines, orders
 
@@ -124,3 +124,19 @@ def test_to_a_size() -> None:
 def test_bad_options(options: str, message: str) -> None:
     with pytest.raises(lmzoo.LmzooError, match=message):
         lmzoo.train(f"ngram:{options}", corpus_of(["ab"]))
+
+
+def test_to_a_number_of_bytes(tmp_path) -> None:
+    corpus = lmzoo.load_corpus("genesis")
+    model = lmzoo.train("ngram:order=4,smoothing=wb", corpus)
+    whole = lmzoo.save(model, tmp_path / "whole.lm").stat().st_size
+    perplexities = []
+    for share in (0.9, 0.5, 0.2):
+        pruned = prune_to_bytes(model, int(share * whole))
+        size = lmzoo.save(pruned, tmp_path / "pruned.lm").stat().st_size
+        assert 0.9 * share * whole < size <= share * whole
+        perplexities.append(lmzoo.evaluate(pruned, corpus.test).perplexity)
+    assert perplexities == sorted(perplexities)
+    assert prune_to_bytes(model, whole + 10_000) is model
+    with pytest.raises(InputError, match="max_bytes=100 is less than the"):
+        prune_to_bytes(model, 100)

@@ -59,7 +59,7 @@ class NgramModel:
     @property
     def tables(self) -> tuple[list[Keys], list[Table]]:
         """The packed n-grams of each order (see `counts.py`) and their figures (see `smoothing.py`), made anew."""
-        return self.trie.keys(), self.trie.tables()
+        return self.trie.packed_keys(), self.trie.tables()
 
     @property
     def n_params(self) -> int:

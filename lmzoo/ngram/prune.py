@@ -99,7 +99,7 @@ def model_bytes(model: NgramModel) -> int:
 
 
 def _to_size(model: NgramModel, rises: Sequence[Floats], max_ngrams: int) -> NgramModel:
-    keys, n_symbols = model.trie.keys(), len(model.vocab)
+    keys, n_symbols = model.trie.packed_keys(), len(model.vocab)
     ladder = np.sort(np.concatenate(rises[1:]))
     low, high = 0, len(ladder) - 1
     while low < high:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,8 @@ def _values(books: Sequence[Floats], codes: Sequence[Codes], bits: int) -> Value
     book_OxC = np.zeros((max(len(books), 1), max(map(len, books), default=0)))
     for row, book in enumerate(books):
         book_OxC[row, : len(book)] = book
-    codes_G = np.concatenate([np.zeros(0, np.int64), *codes]).astype(np.uint8 if bits <= 8 else np.uint16)
+    dtype: type[np.unsignedinteger[Any]] = np.uint8 if bits <= 8 else np.uint16
+    codes_G = np.concatenate([np.zeros(0, np.int64), *codes]).astype(dtype)
     return Values(plain_G=np.zeros(0), codes_G=codes_G, book_OxC=book_OxC)
 
 

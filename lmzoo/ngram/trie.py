@@ -152,7 +152,7 @@ class Trie:
         found_M[some[is_it]] = at_M[some[is_it]]
         return found_M
 
-    def keys(self) -> list[Keys]:
+    def packed_keys(self) -> list[Keys]:
         """The packed keys of every order (see `counts.py`)."""
         keys = [np.arange(self.n_symbols)]
         for order in range(1, self.order):

@@ -1,0 +1,111 @@
+"""Compiled scoring against the loop over orders: the same answers to the last bit, whatever the model and the batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmzoo import compiled
+from lmzoo.ngram import model as model_module
+from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.prune import prune_by_count, prune_to_size
+from lmzoo.ngram.quantize import quantize
+from tests.lmzoo.ngram.test_laws import corpus_of, counted, lines
+
+pytest.importorskip("numba")
+
+CHANGES: list[Callable[[NgramModel], NgramModel]] = [
+    lambda model: model,
+    lambda model: quantize(model, 6),
+    lambda model: quantize(model, 10),
+    lambda model: prune_to_size(model, (len(model.vocab) + model.n_params) // 2),
+    # suffixes are taken out and longer n-grams stay
+    lambda model: prune_by_count(model, [np.arange(len(k)) % 3 for k in model.trie.packed_keys()], [0, 1]),
+]
+
+
+@contextmanager
+def forced(is_compiled: bool) -> Iterator[None]:
+    before = os.environ.get(compiled.VARIABLE)
+    os.environ[compiled.VARIABLE] = str(int(is_compiled))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[compiled.VARIABLE]
+        else:
+            os.environ[compiled.VARIABLE] = before
+
+
+def scored(model: NgramModel, tokens_BxL: np.ndarray, cut: int, *, is_compiled: bool, bos: bool) -> list[list[float]]:
+    """ln p of all tokens, in two calls, and the state after the last as numbers."""
+    with forced(is_compiled):
+        state = model.initial_state(len(tokens_BxL), bos=bos)
+        first, state = model.logprobs(tokens_BxL[:, :cut], state)
+        second, state = model.logprobs(tokens_BxL[:, cut:], state)
+    return [*np.concatenate((first, second), axis=1).tolist(), *state.tolist()]
+
+
+@settings(deadline=None)
+@given(
+    lines,
+    st.integers(1, 6),
+    st.sampled_from(["mkn", "wb", "katz", "mle", "sb"]),
+    st.sampled_from(CHANGES),
+    st.lists(st.text("abcde", min_size=9, max_size=9), min_size=1, max_size=20),
+    st.integers(0, 9),
+    st.booleans(),
+)
+def test_the_same_to_the_last_bit(train, order, smoothing, change, texts, cut, bos) -> None:
+    model = counted(corpus_of(train), order, smoothing)
+    # relative frequencies are not pruned: nothing takes what was taken out
+    model = change(model) if smoothing not in ("mle", "sb") else model
+    tokens_BxL = np.stack([model.vocab.encode(text) for text in texts])
+    plain, fast = (scored(model, tokens_BxL, cut, is_compiled=is_compiled, bos=bos) for is_compiled in (False, True))
+    assert fast == plain
+
+
+@pytest.mark.parametrize("lane", [1, 2, 7])
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_a_long_text_is_cut_into_lanes_and_shared_among_threads(lane, threads, monkeypatch) -> None:
+    monkeypatch.setattr(model_module, "_LANE", lane)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    model = counted(corpus_of(["abracadabra", "cadabra", "barbara"]), 4)
+    tokens_BxL = np.random.default_rng(0).integers(0, len(model.vocab), (3, 50))
+    plain, fast = (scored(model, tokens_BxL, 20, is_compiled=is_compiled, bos=True) for is_compiled in (False, True))
+    assert fast == plain
+
+
+def test_it_is_taken_where_it_pays(monkeypatch) -> None:
+    monkeypatch.delenv(compiled.VARIABLE, raising=False)
+    # numba is loaded here, so only the call is weighed
+    assert compiled.is_worth_it(1_000_000, 100)
+    assert not compiled.is_worth_it(10, 100)
+    monkeypatch.setenv(compiled.VARIABLE, "1")
+    assert compiled.is_worth_it(10, 100)
+    monkeypatch.setenv(compiled.VARIABLE, "0")
+    assert not compiled.is_worth_it(1_000_000, 100)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("3", 3), ("2,1", 2), ("", None), ("0", None), ("x", None)])
+def test_threads_follow_the_environment(given, wanted, monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert compiled.n_threads() == (wanted or len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 2, 5, 100])
+def test_every_item_is_done_once(n_items, monkeypatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    done = np.zeros(n_items, np.int64)
+
+    def work(low: int, high: int) -> None:
+        done[low:high] += 1
+
+    compiled.in_parallel(n_items, work)
+    assert done.tolist() == [1] * n_items

@@ -51,8 +51,8 @@ class NgramModel:
         self.order = trie.order
         self.context_size: int | None = self.order - 1
         self.details = dict(details)
-        # the one smoothing whose scores are no distribution
-        self.is_normalized = self.details.get("smoothing") != "sb"
+        # the one smoothing whose scores are no distribution, once there is a shorter history to back off to
+        self.is_normalized = self.details.get("smoothing") != "sb" or self.order == 1
         # how far its sums may be from 1 where figures were rounded; None: what double precision gives
         self.tolerance: float | None = _tolerance(self.details)
 

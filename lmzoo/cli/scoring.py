@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 _DOCUMENT_COLUMNS = ("file", "document", "tokens", "oov", "logprob", "perplexity", "perplexity_no_oov", "bits_per_char")
-_TOKEN_COLUMNS = ("file", "document", "position", "token", "logprob", "oov")
+_TOKEN_COLUMNS = ("file", "document", "position", "token", "logprob", "oov", "matched_order")
 
 
 def read_input(name: str) -> str:
@@ -74,14 +74,17 @@ def _spoken(name: str) -> str:
 def _score(model: LanguageModel[Any], split: Split, rows: Rows, *, per_token: bool) -> Iterator[Tally]:
     """The Tally of every document; with `per_token`, its tokens are written on the way."""
     from lmzoo.evaluation import document_tallies, token_nats
+    from lmzoo.interface import matched_orders
 
     nats_N = token_nats(model, split)
     oov = set(split.oov_M.tolist()) if per_token else set()
     for d, tally in enumerate(document_tallies(model, split, nats_N)):
         start, end = split.starts_D1[d : d + 2].tolist() if per_token else (0, 0)
+        orders_1xL = matched_orders(model, split.ids_N[None, start:end], model.initial_state()) if per_token else None
         for i in range(start, end):
             token, logprob = model.vocab.tokens[split.ids_N[i]], -float(nats_N[i])
-            rows.write(split.name, d + 1, i - start + 1, token, logprob, int(i in oov), _token_reason(logprob))
+            order = None if orders_1xL is None else int(orders_1xL[0, i - start])
+            rows.write(split.name, d + 1, i - start + 1, token, logprob, int(i in oov), order, _token_reason(logprob))
         yield tally
 
 

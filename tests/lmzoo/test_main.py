@@ -249,6 +249,23 @@ class TestScore:
         ]
         assert sum(float(r["logprob"]) for r in rows) == pytest.approx(float(table(documents)[0]["logprob"]))
 
+    def test_per_token_the_order_that_matched(self, typed, words, text_file, tmp_path):
+        _, out, _ = typed("score", words, "--per-token", stdin="the cat dog\na dog\n")
+        # "<s> the", "<s> the cat" occur; "cat dog" does not; nothing was ever seen to end in "dog"
+        assert [(row["token"], row["matched_order"]) for row in table(out)] == [
+            ("the", "2"),
+            ("cat", "3"),
+            ("dog", "1"),
+            ("</s>", "1"),
+            ("a", "2"),
+            ("dog", "3"),
+            ("</s>", "1"),
+        ]
+        mixture = tmp_path / "m.lm"
+        typed("train", "mixture:bigram+cache", text_file, "-o", mixture)
+        _, out, _ = typed("score", mixture, "--per-token", stdin="the cat\n")
+        assert {row["matched_order"] for row in table(out)} == {""}
+
     def test_json_lines(self, typed, words):
         status, out, _ = typed("score", words, "--json-lines", stdin="the cat\nzebra\n")
         rows = [json.loads(line) for line in out.splitlines()]

@@ -98,7 +98,7 @@ def corpora() -> None:
         rows.write(source.name, source.description, source.licence, source.origin)
 
 
-def _text_options(command: Command) -> Command:
+def text_options(command: Command) -> Command:
     """The options that say what is read, and how."""
     for option in (
         click.option("--documents", metavar="POLICY", help=_DOCUMENTS_HELP),
@@ -128,7 +128,7 @@ _DOCUMENTS_HELP = (
 @click.argument("spec")
 @click.argument("text", required=False, metavar="[TEXT]")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where the model is written.")
-@_text_options
+@text_options
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random.")
 @click.option("--budget", type=float, metavar="SECONDS", help="Seconds of training (default 15 for neural models).")
 @click.option("--epochs", type=float, metavar="N", help="Passes over the training text.")
@@ -153,16 +153,17 @@ def train(spec: str, text: str | None, output: str, **options: Any) -> None:
         raise StorageError(f"cannot write {output!r}: give the name of a file")
     if not Path(output).parent.is_dir():
         raise StorageError(f"cannot write {output}: there is no folder {Path(output).parent}")
-    corpus = _corpus(text, **options)
+    corpus = corpus_of(text, **options)
     _note_oddities(corpus)
     model = driver.train(spec, corpus, **limits)
     storage.save(model, output)
     click.echo(_trained(spec, model, corpus, output), err=True)
 
 
-def _corpus(
+def corpus_of(
     text: str | None, *, corpus: str | None, train: str | None, valid: str | None, test: str | None, **reading: Any
 ) -> Corpus:
+    """The corpus that `text_options` and a TEXT name."""
     from lmzoo.corpus import load_corpus
     from lmzoo.sources import SOURCES
 

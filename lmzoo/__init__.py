@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lmzoo.errors import LmzooError
     from lmzoo.evaluation import evaluate, evaluate_blocks
     from lmzoo.interface import LanguageModel, Trainer
+    from lmzoo.ngram.questions import NgramCounts
+    from lmzoo.ngram.sparsity import sparsity
     from lmzoo.registry import ModelEntry, available_models
     from lmzoo.sampling import rank, sample, top_k
     from lmzoo.storage import load, save
@@ -30,6 +32,7 @@ _HOMES = {
     "LanguageModel": "interface",
     "LmzooError": "errors",
     "ModelEntry": "registry",
+    "NgramCounts": "ngram.questions",
     "Split": "corpus",
     "Tally": "tally",
     "Trainer": "interface",
@@ -44,6 +47,7 @@ _HOMES = {
     "rank": "sampling",
     "sample": "sampling",
     "save": "storage",
+    "sparsity": "ngram.sparsity",
     "top_k": "sampling",
     "train": "driver",
 }
@@ -55,6 +59,7 @@ __all__ = [
     "LanguageModel",
     "LmzooError",
     "ModelEntry",
+    "NgramCounts",
     "Split",
     "Tally",
     "Trainer",
@@ -69,6 +74,7 @@ __all__ = [
     "rank",
     "sample",
     "save",
+    "sparsity",
     "top_k",
     "train",
 ]

@@ -1,6 +1,6 @@
 """What rounding the figures of a counting model costs, Penn Treebank words, order 5, as a Markdown table.
 
-    LMZOO_DATA=… python benchmarks/quantized.py
+LMZOO_DATA=… python benchmarks/quantized.py
 """
 
 from __future__ import annotations

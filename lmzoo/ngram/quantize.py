@@ -23,13 +23,14 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 LEAST_BITS, MOST_BITS = 4, 16
-# two bytes would tell more apart, but then the books weigh more than they are worth
-_BACKOFF_BITS = 12
+_BITS_OF_TWO_BYTES = 16
+# back-offs have two bytes, which would tell more apart, but then the books of small models weigh too much
+_LEAST_STEPS, _MOST_STEPS = 1 << 10, 1 << 12
 _ROUNDS = 20
 
 
 def quantize(model: NgramModel, bits: int = 8) -> NgramModel:
-    """The model with every ln p rounded to one of 2^bits values an order; back-offs have 12 bits.
+    """The model with every ln p rounded to one of 2^bits values an order, back-offs to one of up to 4096.
 
     What it loses in perplexity has to be measured.  Raises `InputError`.
     """
@@ -70,18 +71,20 @@ def _rounded_probabilities(keys: Sequence[Keys], logps: Sequence[Floats], bits: 
 
 
 def _rounded_backoffs(backoffs: Sequence[Floats]) -> Values:
-    """To even steps, so that no history's sum is off by more than half a step."""
+    """To the next lower of even steps: every history's sum falls short of 1 by less than a step, and none exceeds it."""
     books = [_even_book(values_G) for values_G in backoffs]
-    codes = [_nearest(values_G, book) for values_G, book in zip(backoffs, books, strict=True)]
-    return _values(books, codes, _BACKOFF_BITS)
+    codes = [np.searchsorted(book, values_G, "right") - 1 for values_G, book in zip(backoffs, books, strict=True)]
+    return _values(books, codes, _BITS_OF_TWO_BYTES)
 
 
 def _even_book(values_G: Floats) -> Floats:
-    finite = values_G[np.isfinite(values_G)]
-    if not len(finite):
-        return np.unique(values_G)
-    steps = np.linspace(finite.min(), finite.max(), (1 << _BACKOFF_BITS) - 2)
-    return np.unique(np.concatenate((values_G[np.isneginf(values_G)][:1], [0.0], steps)))
+    distinct = np.unique(values_G)
+    n_steps = min(max(len(distinct) // 4, _LEAST_STEPS), _MOST_STEPS)
+    if len(distinct) <= n_steps:
+        return distinct
+    finite = distinct[np.isfinite(distinct)]
+    special = distinct[np.isneginf(distinct) | (distinct == 0)]
+    return np.unique(np.concatenate((special, np.linspace(finite[0], finite[-1], n_steps - len(special)))))
 
 
 def _values(books: Sequence[Floats], codes: Sequence[Codes], bits: int) -> Values:

@@ -17,12 +17,12 @@ SMOOTHINGS = ["mkn", "kn", "ad", "wb", "jm", "katz", "addk"]
 
 
 @given(lines, orders, st.sampled_from(SMOOTHINGS), st.integers(4, 16))
-def test_sums_stay_near_1(train: list[str], order: int, smoothing: str, bits: int) -> None:
+def test_sums_stay_near_1_and_never_exceed_it(train: list[str], order: int, smoothing: str, bits: int) -> None:
     model = quantize(counted(corpus_of(train), order, smoothing), bits)
     for history in ("", "a", "ab", "bca", "abcd"):
         for bos in (True, False):
             _, state = model.logprobs(model.vocab.encode(history)[None, :], model.initial_state(bos=bos))
-            assert np.exp(model.next_logprobs(state)).sum() == pytest.approx(1, abs=2e-2)
+            assert 1 - 2e-2 <= np.exp(model.next_logprobs(state)).sum() <= 1 + 1e-9
 
 
 @given(lines, orders, st.sampled_from(SMOOTHINGS))

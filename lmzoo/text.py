@@ -6,11 +6,12 @@ Everything here is a plain function of a string; what becomes of the tokens is `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmzoo.errors import TextError, UndecodableTextError
+from lmzoo.errors import InputError, TextError, UndecodableTextError
 
 UNK, BOS, EOS = "<unk>", "<s>", "</s>"
 MARKERS = (UNK, BOS, EOS)
@@ -26,26 +27,78 @@ def read_text(path: Path) -> str:
     Raises `UndecodableTextError` with the 0-based byte offset of the first byte that is not UTF-8, and `TextError` for
     UTF-16 or a file that cannot be opened.
     """
-    try:
+    with _reading(path):
         data = path.read_bytes()
+    return decode_bytes(data, str(path))
+
+
+def read_blocks(path: Path, block_bytes: int = 1 << 24) -> Iterator[str]:
+    """The text of a file, as `read_text` gives it, in pieces made from about `block_bytes` bytes each.
+
+    A piece ends after a line end; only the last piece, and one of a line longer than a block, may not.  At most a few
+    blocks are in memory at a time.  Raises as `read_text` does, after the pieces before the fault.
+    """
+    if block_bytes < len(_UTF8_BOM):
+        raise InputError(f"a block has at least {len(_UTF8_BOM)} bytes (a BOM), got {block_bytes}")
+    chunks = _chunks(path, block_bytes)
+    waiting = next(chunks, b"")
+    offset = _bom_length(waiting, str(path))
+    waiting = waiting[offset:]
+    for chunk in chunks:
+        end = _end_of_lines(waiting)
+        if end:
+            yield _decoded(waiting[:end], offset, str(path))
+        offset += end
+        waiting = waiting[end:] + chunk
+    if waiting:
+        yield _decoded(waiting, offset, str(path))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise TextError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:  # a NUL in the path
         raise TextError(f"cannot read {str(path)!r}: {error}") from error
-    return decode_bytes(data, str(path))
+
+
+def _chunks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    with _reading(path), path.open("rb") as file:
+        while chunk := file.read(chunk_bytes):
+            yield chunk
+
+
+def _end_of_lines(data: bytes) -> int:
+    """How many bytes of a text that goes on can be decoded: up to a line end, else all but the last character."""
+    # the last character may be cut off (UTF-8 goes on in at most three bytes 10xxxxxx), or be a CR before its LF
+    last = max(len(data) - 1, 0)
+    while last > max(len(data) - 4, 0) and data[last] & 0xC0 == 0x80:
+        last -= 1
+    return max(data.rfind(b"\n"), data.rfind(b"\r", 0, last)) + 1 or last
 
 
 def decode_bytes(data: bytes, source: str) -> str:
     """The text of UTF-8 bytes; see `read_text`.  `source` names them in errors."""
+    skipped = _bom_length(data, source)
+    return _decoded(data[skipped:], skipped, source)
+
+
+def _bom_length(data: bytes, source: str) -> int:
     if data[:2] in _UTF16_BOMS:
         raise TextError(f"{source} is UTF-16, UTF-8 is wanted; convert it with: iconv -f UTF-16 -t UTF-8")
-    skipped = len(_UTF8_BOM) if data.startswith(_UTF8_BOM) else 0
+    return len(_UTF8_BOM) if data.startswith(_UTF8_BOM) else 0
+
+
+def _decoded(data: bytes, offset: int, source: str) -> str:
+    """The text of bytes that stand at `offset` in their source."""
     try:
-        text = data[skipped:].decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        offset = error.start + skipped
         raise UndecodableTextError(
-            f"{source} is not UTF-8: byte 0x{data[offset]:02x} at offset {offset}; convert the file to UTF-8"
+            f"{source} is not UTF-8: byte 0x{data[error.start]:02x} at offset {offset + error.start}; "
+            f"convert the file to UTF-8"
         ) from error
     return with_line_feeds(text)
 

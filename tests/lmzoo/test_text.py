@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lmzoo.errors import TextError, UndecodableTextError
+from lmzoo.errors import InputError, TextError, UndecodableTextError
 from lmzoo.text import (
     MARKERS,
     NORMALIZERS,
@@ -16,6 +16,7 @@ from lmzoo.text import (
     escape_marker,
     join_words,
     raw_length,
+    read_blocks,
     read_text,
     split_words,
     unescape_marker,
@@ -26,6 +27,33 @@ NBSP, IDEOGRAPHIC_SPACE, ZERO_WIDTH_SPACE = "\u00a0", "\u3000", "\u200b"
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n"), min_size=1)
 marker_like = st.builds(lambda n, marker: "\\" * n + marker, st.integers(0, 4), st.sampled_from(MARKERS))
+
+# every way in which the edge of a block can fall inside something
+file_bytes = st.lists(
+    st.sampled_from([b"a", b"\n", b"\r", "\u00e9".encode(), "\u4e2d".encode(), "\U0001f600".encode(), b"\xef\xbb\xbf"])
+    | st.sampled_from([b"\xff", b"\xc3", b"\x80", b"\xfe"]),
+    max_size=12,
+).map(b"".join)
+
+
+@pytest.fixture(scope="module")
+def path_of(tmp_path_factory):
+    """A file that holds given bytes."""
+    path = tmp_path_factory.mktemp("texts") / "a.txt"
+
+    def write(data):
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def outcome(read):
+    """The text, or the error's own words."""
+    try:
+        return read()
+    except TextError as error:
+        return type(error), str(error)
 
 
 class TestReading:
@@ -63,6 +91,33 @@ class TestReading:
     def test_read_text_reads(self, tmp_path):
         (tmp_path / "a.txt").write_bytes("Zürich\r\nBern\r".encode())
         assert read_text(tmp_path / "a.txt") == "Zürich\nBern\n"
+
+    @given(data=file_bytes, block_bytes=st.integers(3, 9))
+    def test_the_blocks_of_a_file_join_to_its_text(self, data, block_bytes, path_of):
+        path = path_of(data)
+        assert outcome(lambda: "".join(read_blocks(path, block_bytes))) == outcome(lambda: read_text(path))
+
+    @given(data=file_bytes, block_bytes=st.integers(3, 9))
+    def test_blocks_are_small_and_end_after_a_line_end_where_they_hold_one(self, data, block_bytes, path_of):
+        assume(isinstance(outcome(lambda: read_text(path_of(data))), str))
+        pieces = list(read_blocks(path_of(data), block_bytes))
+        assert all(0 < len(piece.encode()) <= 2 * block_bytes for piece in pieces)
+        assert all(piece.endswith("\n") or "\n" not in piece for piece in pieces[:-1])
+
+    def test_what_stands_before_a_fault_is_given_first(self, path_of):
+        blocks = read_blocks(path_of(b"ab\ncd\n\xff"), 3)
+        assert next(blocks) == "ab\n"
+        with pytest.raises(UndecodableTextError, match="byte 0xff at offset 6;"):
+            list(blocks)
+
+    def test_a_file_of_blocks_that_cannot_be_opened_is_an_error_of_ours(self, tmp_path):
+        for path in (tmp_path / "none.txt", tmp_path, tmp_path / "a\0b"):
+            with pytest.raises(TextError, match="cannot read"):
+                next(read_blocks(path))
+
+    def test_a_block_holds_a_byte_order_mark_at_least(self, path_of):
+        with pytest.raises(InputError, match=r"at least 3 bytes.*got 2"):
+            next(read_blocks(path_of(b"a"), 2))
 
     def test_half_a_surrogate_pair_is_refused_with_its_place(self):
         with pytest.raises(TextError, match=r"the train text has U\+D800.*at character 2"):

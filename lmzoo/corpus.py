@@ -17,18 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
+from lmzoo.segments import Segments
 from lmzoo.sources import SOURCES, named_source
 from lmzoo.text import (
     NORMALIZERS,
     TOKENIZERS,
     Normalizer,
     check_encodable,
-    count_marker_words,
     raw_length,
     read_text,
     with_line_feeds,
 )
-from lmzoo.vocab import Ids, Vocab, build_vocab, encode_segments
+from lmzoo.tokens import Tokens, normalized, tokens_of
+from lmzoo.vocab import Ids, Vocab, count_markers, encode_all, vocab_of
 
 Policy = Literal["file", "line", "paragraph", "running"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -39,10 +40,7 @@ _TEST_START = (9, 1_000_000)
 # white space is looked for this far beyond the mark
 _REACH = 100
 
-# segments encoded at a time: enough to be fast, few enough that their words take little memory
-_BLOCK = 1024
 _PARTS = ({"whole"}, {"train", "test"}, {"train", "valid", "test"})
-_NO_POSITIONS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +66,7 @@ class Split:
     name: str
     vocab: Vocab
     documents: Policy
-    segments: tuple[str, ...] = field(repr=False)
+    segments: Sequence[str] = field(repr=False)
     ids_N: Ids = field(repr=False)
     starts_D1: npt.NDArray[np.int64] = field(repr=False)
     chars_D: npt.NDArray[np.int64] = field(repr=False)
@@ -240,8 +238,9 @@ def corpus_from_texts(
     policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = _cut_parts(texts, policy, normalizer)
-    vocab = build_vocab(
-        (normalizer.apply(s) for s in parts["train"]),
+    tokens_of_part = {p: tokens_of(normalized(s, normalizer), TOKENIZERS[tokens]) for p, s in parts.items()}
+    vocab = vocab_of(
+        tokens_of_part["train"],
         normalizer=normalize,
         tokenizer=tokens,
         has_eos=policy != "file",
@@ -249,11 +248,10 @@ def corpus_from_texts(
         own_unk=own_unk,
         min_freq=min_freq,
     )
-    splits = {part: encode_split(part, segments, vocab, policy) for part, segments in parts.items()}
+    splits = {part: _encoded(part, segments, tokens_of_part[part], vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
         if not split.n_tokens:
             raise TooShortError(_nothing_left(part, name, texts, normalizer))
-    segments = itertools.chain(*parts.values())
     return Corpus(
         name=name,
         train=splits["train"],
@@ -263,7 +261,7 @@ def corpus_from_texts(
         documents=policy,
         sha256=_content_sha256(parts),
         n_blank=n_blank,
-        n_markers=count_marker_words(segments, own_unk=own_unk) if TOKENIZERS[tokens].by_words else 0,
+        n_markers=_count_markers(parts, tokens_of_part, vocab),
         test_overlap=_overlap(parts["train"], parts["test"]),
     )
 
@@ -276,28 +274,29 @@ def _nothing_left(part: str, name: str, texts: Mapping[str, str], normalizer: No
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
     """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy."""
-    eos_id = None if documents == "file" else vocab.eos_id
-    blocks = [encode_segments(segments[i : i + _BLOCK], vocab, eos_id) for i in range(0, len(segments), _BLOCK)]
-    n_tokens_before = itertools.accumulate((len(b.ids_N) for b in blocks), initial=0)
-    lengths_D = np.concatenate([_NO_POSITIONS, *(b.lengths_S for b in blocks)])
+    held = segments if isinstance(segments, Segments) else Segments.of(segments)
+    tokens = tokens_of(normalized(held, NORMALIZERS[vocab.normalizer]), TOKENIZERS[vocab.tokenizer])
+    return _encoded(name, held, tokens, vocab, documents)
+
+
+def _encoded(name: str, segments: Segments, tokens: Tokens, vocab: Vocab, documents: Policy) -> Split:
+    encoded = encode_all(tokens, vocab, None if documents == "file" else vocab.eos_id)
     # the line end belongs to the document
     n_end_chars = int(documents != "file")
-    chars_D = np.concatenate([_NO_POSITIONS, *(b.chars_S for b in blocks)]) + n_end_chars
-    bytes_D = np.array([len(s.encode()) for s in segments], np.int64) + n_end_chars
-    if documents == "running":
-        lengths_D, chars_D, bytes_D = (sizes.sum(keepdims=True) for sizes in (lengths_D, chars_D, bytes_D))
+    sizes = (encoded.lengths_S, tokens.chars_S + n_end_chars, segments.bytes_S + n_end_chars)
+    lengths_D, chars_D, bytes_D = (s.sum(keepdims=True) if documents == "running" else s for s in sizes)
     return Split(
         name=name,
         vocab=vocab,
         documents=documents,
-        segments=tuple(segments),
-        ids_N=np.concatenate([np.zeros(0, np.int32), *(b.ids_N for b in blocks)]),
+        segments=segments,
+        ids_N=encoded.ids_N,
         starts_D1=np.concatenate(([0], np.cumsum(lengths_D))),
         chars_D=chars_D,
         bytes_D=bytes_D,
-        oov_M=np.concatenate([_NO_POSITIONS, *(b.oov_M + n for b, n in zip(blocks, n_tokens_before, strict=False))]),
-        spelling_nats_M=np.array([nats for b in blocks for nats in b.spelling_nats_M], np.float64),
-        lossless=all(b.lossless for b in blocks),
+        oov_M=encoded.oov_M,
+        spelling_nats_M=encoded.spelling_nats_M,
+        lossless=tokens.lossless,
     )
 
 
@@ -311,9 +310,9 @@ def named_policy(documents: str) -> Policy:
     )
 
 
-def _cut_parts(texts: Mapping[str, str], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, list[str]], int]:
+def _cut_parts(texts: Mapping[str, str], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, Segments], int]:
     """Segments of the three parts, and how many blank lines were skipped."""
-    segments: dict[str, list[str]] = {}
+    segments: dict[str, Segments] = {}
     n_blank = 0
     for part, text in texts.items():
         segments[part], skipped = cut_segments(text, policy, normalizer)
@@ -327,33 +326,30 @@ def _cut_parts(texts: Mapping[str, str], policy: Policy, normalizer: Normalizer)
     return {part: segments[part] for part in ("train", "valid", "test")}, n_blank
 
 
-def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[list[str], int]:
+def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Segments, int]:
     """Raw segments of one text: itself, its lines, or its blank-line-separated blocks; and the blank lines skipped."""
     if policy == "file":
-        return ([text] if text else []), 0
-    lines = text.removesuffix("\n").split("\n") if text else []
-    blank = [not normalizer.apply(line).strip(" \t") for line in lines]
-    if policy != "paragraph":
-        return [line for line, is_blank in zip(lines, blank, strict=True) if not is_blank], sum(blank)
-    blocks: list[list[str]] = [[]]
-    for line, is_blank in zip(lines, blank, strict=True):
-        if not is_blank:
-            blocks[-1].append(line)
-        elif blocks[-1]:
-            blocks.append([])
-    return ["\n".join(block) for block in blocks if block], sum(blank)
+        return Segments.of([text] if text else []), 0
+    lines = Segments.lines_of(text)
+    is_blank_L = np.zeros(len(lines), bool)
+    if not normalizer.lossless or lines.have_blanks():
+        is_blank_L[:] = [not normalizer.apply(line).strip(" \t") for line in lines]
+    kept = lines.where(~is_blank_L)
+    if policy == "paragraph":
+        is_first_L = np.concatenate(([True], is_blank_L))[: len(lines)]
+        kept = kept.joined(is_first_L[~is_blank_L])
+    return kept, int(is_blank_L.sum())
 
 
 def _split_at(
-    segments: list[str], marks: Sequence[tuple[int, int]], normalizer: Normalizer, policy: Policy
-) -> list[list[str]]:
+    segments: Segments, marks: Sequence[tuple[int, int]], normalizer: Normalizer, policy: Policy
+) -> list[Segments]:
     """Cut segments at the marks, each (tenths from the start, most characters after it), by normalised characters."""
-    n_end_chars = int(policy != "file")
-    sizes = np.array([len(normalizer.apply(s)) + n_end_chars for s in segments], np.int64)
+    sizes = normalized(segments, normalizer).chars_S + int(policy != "file")
     total = int(sizes.sum())
     wanted = [max(-(-total * tenths // 10), total - most) for tenths, most in marks]
     if len(segments) == 1:
-        return [[part] if part else [] for part in _cut_text(segments[0], wanted, normalizer)]
+        return [Segments.of([part] if part else []) for part in _cut_text(segments[0], wanted, normalizer)]
     cumulative = np.cumsum(sizes)
     ends = [int(np.searchsorted(cumulative, mark)) + 1 for mark in wanted]
     bounds = [0, *(min(end, len(segments)) for end in ends), len(segments)]
@@ -374,17 +370,26 @@ def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[s
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
-def _content_sha256(parts: Mapping[str, Sequence[str]]) -> str:
+def _count_markers(parts: Mapping[str, Segments], tokens_of_part: Mapping[str, Tokens], vocab: Vocab) -> int:
+    """Words of the text as read that read like a marker."""
+    tokenizer = TOKENIZERS[vocab.tokenizer]
+    if not tokenizer.by_words:
+        return 0
+    is_as_read = NORMALIZERS[vocab.normalizer].lossless
+    as_read = tokens_of_part.values() if is_as_read else (tokens_of(s, tokenizer) for s in parts.values())
+    return sum(count_markers(tokens, own_unk=vocab.own_unk) for tokens in as_read)
+
+
+def _content_sha256(parts: Mapping[str, Segments]) -> str:
     digest = hashlib.sha256()
     for part, segments in parts.items():
         digest.update(f"{part} {len(segments)}\n".encode())
-        for segment in segments:
-            digest.update(segment.encode() + b"\n")
+        digest.update(segments.view)
     return digest.hexdigest()
 
 
-def _overlap(train: Sequence[str], test: Sequence[str]) -> float:
+def _overlap(train: Segments, test: Segments) -> float:
     """The share of test lines that stand verbatim in the training text (0 to 1; blank lines do not count)."""
-    seen = set(map(str.strip, "\n".join(train).split("\n")))
-    lines = [line for line in map(str.strip, "\n".join(test).split("\n")) if line]
+    lines = [line for line in map(str.strip, test.lines()) if line]
+    seen = set(lines).intersection(map(str.strip, train.lines()))
     return sum(line in seen for line in lines) / len(lines) if lines else 0.0

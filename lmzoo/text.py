@@ -6,7 +6,7 @@ Everything here is a plain function of a string; what becomes of the tokens is `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +127,17 @@ class Normalizer:
     lossless: bool
 
 
-_NOT_LETTERS = re.compile(r"[^A-Za-z]+")
+_LETTERS_OR_SPACE = bytes(ord(chr(b).lower()) if chr(b).isascii() and chr(b).isalpha() else 32 for b in range(256))
+
+
+def _letters(text: str) -> str:
+    """Only a-z, and one space for each run of anything else."""
+    # every character that is not ASCII is encoded as a question mark, and becomes a space like that
+    spaced = text.encode("ascii", "replace").translate(_LETTERS_OR_SPACE)
+    while b"  " in spaced:
+        spaced = spaced.replace(b"  ", b" ")
+    return spaced.decode("ascii")
+
 
 NORMALIZERS: Mapping[str, Normalizer] = {
     n.name: n
@@ -135,7 +145,7 @@ NORMALIZERS: Mapping[str, Normalizer] = {
         Normalizer(name="none", apply=lambda text: text, lossless=True),
         Normalizer(name="lower", apply=str.lower, lossless=False),
         # the textbook's cleaning: everything but a-z becomes one space
-        Normalizer(name="letters", apply=lambda text: _NOT_LETTERS.sub(" ", text).lower(), lossless=False),
+        Normalizer(name="letters", apply=_letters, lossless=False),
     )
 }
 
@@ -164,8 +174,8 @@ def raw_length(text: str, wanted: int, normalizer: Normalizer) -> int:
 class Tokenizer:
     """A named cutting of text into tokens and its inverse.
 
-    `join(split(text))` equals `text` but for what the tokenizer drops; `loses_nothing` says whether anything but white
-    space at the ends was dropped from one given text.
+    `join(split(text))` equals `text` but for what the tokenizer drops; `loses_nothing` says whether that is nothing but
+    white space at the ends of one given text.
     """
 
     name: str
@@ -173,8 +183,9 @@ class Tokenizer:
     join: Callable[[Sequence[str]], str]
     by_words: bool
 
-    def loses_nothing(self, text: str, tokens: Sequence[str]) -> bool:
-        return not self.by_words or " ".join(tokens) == text.strip(" \t\n")
+    def loses_nothing(self, text: str) -> bool:
+        inner = text.strip(" \t\n")
+        return not self.by_words or not any(gap in inner for gap in ("\t", "\n", "  "))
 
 
 def split_words(text: str) -> list[str]:
@@ -199,17 +210,10 @@ TOKENIZERS: Mapping[str, Tokenizer] = {
 
 def escape_marker(token: str) -> str:
     """A token that reads like a marker gets a backslash before it, so that text can never forge `<s>` or `<unk>`."""
-    return "\\" + token if _ESCAPED_MARKER.fullmatch(token) else token
+    # few tokens end like a marker, and asking for that is much faster
+    return "\\" + token if token.endswith(MARKERS) and _ESCAPED_MARKER.fullmatch(token) else token
 
 
 def unescape_marker(token: str) -> str:
     """The inverse of `escape_marker`."""
     return token[1:] if token.startswith("\\") and _ESCAPED_MARKER.fullmatch(token) else token
-
-
-def count_marker_words(texts: Iterable[str], *, own_unk: bool) -> int:
-    """How many words of texts read like a marker without being one; `own_unk`: `<unk>` is one."""
-    # few lines hold any, so the others are not cut into words again
-    signs = (BOS, EOS, "\\" + UNK if own_unk else UNK)
-    words = (word for text in texts if any(sign in text for sign in signs) for word in split_words(text))
-    return sum(escape_marker(word) != word and not (own_unk and word == UNK) for word in words)

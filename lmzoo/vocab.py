@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import InputError, TokenError, did_you_mean
+from lmzoo.segments import Segments
 from lmzoo.text import BOS, EOS, MARKERS, NORMALIZERS, TOKENIZERS, UNK, escape_marker, unescape_marker
+from lmzoo.tokens import Tokens, taken, tokens_of
 
 Ids = npt.NDArray[np.int32]
 
@@ -89,8 +90,11 @@ class Vocab:
 
     def encode_tokens(self, tokens: Sequence[str]) -> tuple[Ids, Ids]:
         """Ids of tokens as the tokenizer gave them (literal markers not yet escaped), and the OOV positions."""
-        found = np.fromiter(map(self._raw_token_to_id.get, tokens, itertools.repeat(-1)), np.int32, len(tokens))
-        return _unknown_to_unk(found)
+        return _unknown_to_unk(np.array(self.ids_of(tokens), np.int32))
+
+    def ids_of(self, tokens: Sequence[str]) -> list[int]:
+        """Ids of tokens as they stand in the text, -1 for those out of vocabulary."""
+        return list(map(self._raw_token_to_id.get, tokens, itertools.repeat(-1)))
 
     def _encode_chars(self, text: str) -> tuple[Ids, Ids]:
         codes = code_points(text)
@@ -217,27 +221,48 @@ def build_vocab(
     Ids fall by frequency, ties by the token itself, so the result does not depend on the order of the documents.
     `n_starts`: how many of them open with `<s>` (None: all; running text has one start and many ends).
     """
+    _named(tokenizer, TOKENIZERS, "tokenizer")
+    return vocab_of(
+        tokens_of(Segments.of(documents), TOKENIZERS[tokenizer]),
+        normalizer=normalizer,
+        tokenizer=tokenizer,
+        has_eos=has_eos,
+        n_starts=n_starts,
+        own_unk=own_unk,
+        min_freq=min_freq,
+    )
+
+
+def vocab_of(
+    tokens: Tokens,
+    *,
+    normalizer: str,
+    tokenizer: str,
+    has_eos: bool,
+    n_starts: int | None,
+    own_unk: bool,
+    min_freq: int,
+) -> Vocab:
+    """The vocabulary of training documents already cut into tokens; see `build_vocab`."""
     if min_freq < 1:
         raise InputError(f"min_freq must be at least 1, got {min_freq}")
-    _named(tokenizer, TOKENIZERS, "tokenizer")
-    split = TOKENIZERS[tokenizer].split
-    texts = list(documents)
-    counts = Counter(itertools.chain.from_iterable(texts if tokenizer == "char" else map(split, texts)))
-    spelling = _spelling_of(counts, by_words=TOKENIZERS[tokenizer].by_words)
-    reserved = {UNK: counts.pop(UNK, 0) if own_unk else 0, BOS: len(texts) if n_starts is None else n_starts}
+    by_words, different, counts_K = TOKENIZERS[tokenizer].by_words, tokens.different, tokens.counts_K
+    by_token_K = np.array(sorted(range(len(different)), key=different.__getitem__), np.int64)
+    order_K = by_token_K[np.argsort(-counts_K[by_token_K], kind="stable")]
+    kept = [k for k in order_K[counts_K[order_K] >= min_freq].tolist() if not (own_unk and different[k] == UNK)]
+    # the text's own <unk>, where it has one, and what is too rare
+    reserved = {UNK: int(counts_K.sum() - counts_K[kept].sum())}
+    reserved[BOS] = tokens.n_segments if n_starts is None else n_starts
     if has_eos:
-        reserved[EOS] = len(texts)
-    kept = sorted((t for t, n in counts.items() if n >= min_freq), key=lambda t: (-counts[t], t))
-    reserved[UNK] += counts.total() - sum(counts[t] for t in kept)
-    by_words = TOKENIZERS[tokenizer].by_words
+        reserved[EOS] = tokens.n_segments
     return Vocab(
-        tokens=(*reserved, *(escape_marker(t) if by_words else t for t in kept)),
-        counts_V=np.array([*reserved.values(), *(counts[t] for t in kept)], np.int64),
+        tokens=(*reserved, *(escape_marker(different[k]) if by_words else different[k] for k in kept)),
+        counts_V=np.concatenate((list(reserved.values()), counts_K[kept])),
         normalizer=normalizer,
         tokenizer=tokenizer,
         own_unk=own_unk,
         min_freq=min_freq,
-        spelling=spelling,
+        spelling=_spelling_of(different, counts_K, by_words=by_words),
     )
 
 
@@ -246,37 +271,30 @@ class Encoded(NamedTuple):
 
     ids_N: Ids
     lengths_S: npt.NDArray[np.int64]
-    chars_S: npt.NDArray[np.int64]
     oov_M: npt.NDArray[np.int64]
-    spelling_nats_M: list[float]
-    lossless: bool
+    spelling_nats_M: npt.NDArray[np.float64]
 
 
-def encode_segments(segments: Sequence[str], vocab: Vocab, eos_id: int | None) -> Encoded:
-    """Encode raw segments together (one by one is slow where they are lines), each followed by `eos_id` if given.
+def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
+    """Encode segments that the vocabulary's tokenizer cut, each followed by `eos_id` if given."""
+    numbers_T = tokens.numbers_T
+    lengths_S = np.diff(np.flatnonzero(numbers_T == 0), prepend=-1)
+    if eos_id is None:
+        numbers_T, lengths_S = numbers_T[numbers_T != 0], lengths_S - 1
+    ids_K1 = np.array([eos_id or 0, *vocab.ids_of(tokens.different)], np.int32)
+    ids_N = taken(ids_K1, numbers_T)
+    oov_M = np.flatnonzero(ids_N < 0)
+    unknown_K = np.flatnonzero(ids_K1 < 0)
+    nats_K1 = np.zeros(len(ids_K1))
+    nats_K1[unknown_K] = [vocab.spelling_nats(tokens.different[k - 1]) for k in unknown_K.tolist()]
+    ids_N[oov_M] = vocab.unk_id
+    return Encoded(ids_N=ids_N, lengths_S=lengths_S, oov_M=oov_M, spelling_nats_M=nats_K1[numbers_T[oov_M]])
 
-    `chars_S` counts the characters of the normalised segments, their ends not included.
-    """
-    normalizer, tokenizer = NORMALIZERS[vocab.normalizer], TOKENIZERS[vocab.tokenizer]
-    texts = [normalizer.apply(s) for s in segments]
-    pieces: Sequence[Sequence[str]] = [tokenizer.split(t) for t in texts] if tokenizer.by_words else texts
-    tokens: Sequence[str] = list(itertools.chain.from_iterable(pieces)) if tokenizer.by_words else "".join(texts)
-    ids_N, unknown_M = vocab.encode_tokens(tokens) if tokenizer.by_words else vocab.encode_normalized(str(tokens))
-    lengths_S = np.array([len(p) for p in pieces], np.int64)
-    oov_M = unknown_M.astype(np.int64)
-    if eos_id is not None:
-        ends_S = np.cumsum(lengths_S)
-        ids_N = np.insert(ids_N, ends_S, eos_id)
-        oov_M += np.searchsorted(ends_S, oov_M, side="right")
-        lengths_S += 1
-    return Encoded(
-        ids_N=ids_N,
-        lengths_S=lengths_S,
-        chars_S=np.array([len(t) for t in texts], np.int64),
-        oov_M=oov_M,
-        spelling_nats_M=[vocab.spelling_nats(tokens[i]) for i in unknown_M],
-        lossless=all(map(tokenizer.loses_nothing, texts, pieces)),
-    )
+
+def count_markers(tokens: Tokens, *, own_unk: bool) -> int:
+    """How many words of a text read like a marker without being one; `own_unk`: `<unk>` is one."""
+    like = [k for k, t in enumerate(tokens.different) if escape_marker(t) != t and not (own_unk and t == UNK)]
+    return int(tokens.counts_K[like].sum())
 
 
 def code_points(text: str) -> npt.NDArray[np.uint32]:
@@ -284,12 +302,14 @@ def code_points(text: str) -> npt.NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _spelling_of(counts: Counter[str], *, by_words: bool) -> Spelling:
-    chars: Counter[str] = Counter()
-    for token, n in counts.items():
-        for c in token:
-            chars[c] += n
-    return Spelling(counts=dict(chars), n_ends=counts.total() if by_words else 0)
+def _spelling_of(different: Sequence[str], counts_K: npt.NDArray[np.int64], *, by_words: bool) -> Spelling:
+    codes, places = np.unique(code_points("".join(different)), return_inverse=True)
+    # whole numbers, exact in float64
+    counts = np.bincount(places, np.repeat(counts_K, [len(token) for token in different])).astype(np.int64)
+    return Spelling(
+        counts=dict(zip(map(chr, codes.tolist()), counts.tolist(), strict=True)),
+        n_ends=int(counts_K.sum()) if by_words else 0,
+    )
 
 
 def _unknown_to_unk(found: Ids) -> tuple[Ids, Ids]:

@@ -32,6 +32,8 @@ LMZOO_ORDER = (
     "streams",
     "compiled",
     "text",
+    "segments",
+    "tokens",
     "vocab",
     "sources",
     "corpus",

@@ -1,0 +1,156 @@
+"""Tokens as numbers: each text is cut into tokens once, and each different token is looked at once.
+
+What a token is worth (its id, its spelling, whether it reads like a marker) is then asked of the different ones alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo import compiled
+from lmzoo.segments import Segments, blocks
+from lmzoo.text import Normalizer, Tokenizer
+
+_LF = 10
+_SEPARATOR = re.compile(rb"[ \t\n]")
+_N_CODE_POINTS = 0x110000
+# tokens or bytes worked on at a time, where temporary arrays are several times as large
+_BLOCK = 1 << 16
+# how much faster the compiled loop cuts a text into words
+_SAVED_NS_PER_BYTE = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """The tokens of segments: `numbers_T` is 0 where a segment ends, k where `different[k - 1]` stands.
+
+    `chars_S` are the characters of each segment, its end not included.  `lossless`: the tokens give back every segment
+    but for white space at its ends.
+    """
+
+    numbers_T: npt.NDArray[np.integer]
+    different: list[str]
+    chars_S: npt.NDArray[np.int64]
+    lossless: bool
+
+    @property
+    def n_segments(self) -> int:
+        return len(self.chars_S)
+
+    @cached_property
+    def counts_K(self) -> npt.NDArray[np.int64]:
+        """How often each different token occurs."""
+        counts_K1 = np.zeros(len(self.different) + 1, np.int64)
+        for block in _blocks_of(self.numbers_T):
+            counts_K1 += np.bincount(block, minlength=len(counts_K1))
+        return counts_K1[1:]
+
+
+def tokens_of(segments: Segments, tokenizer: Tokenizer) -> Tokens:
+    """The tokens of normalised segments."""
+    numbers_T, different = (_number_words if tokenizer.by_words else _number_chars)(segments)
+    lossless = not tokenizer.by_words or _are_single_spaced(segments, tokenizer)
+    return Tokens(numbers_T, different, segments.chars_S, lossless)
+
+
+def normalized(segments: Segments, normalizer: Normalizer) -> Segments:
+    """The segments as a normaliser rewrites them."""
+    return segments if normalizer.lossless else Segments.of(map(normalizer.apply, segments))
+
+
+def taken(table: npt.NDArray[np.int32], numbers_T: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
+    """`table[numbers_T]` without numpy's copy of the numbers as int64."""
+    values_T = np.empty(len(numbers_T), table.dtype)
+    for values, numbers in zip(_blocks_of(values_T), _blocks_of(numbers_T), strict=True):
+        np.take(table, numbers, out=values, mode="clip")
+    return values_T
+
+
+def _blocks_of(array: npt.NDArray[np.integer]) -> Iterable[npt.NDArray[np.integer]]:
+    return (array[i : i + _BLOCK] for i in range(0, len(array), _BLOCK))
+
+
+def _are_single_spaced(segments: Segments, tokenizer: Tokenizer) -> bool:
+    data, start, end = segments.data, segments.start, segments.end
+    has_others = segments.n_inner_ends or data.find(b"\t", start, end) >= 0 or data.find(b"  ", start, end) >= 0
+    return not has_others or all(map(tokenizer.loses_nothing, segments))
+
+
+def _number_words(segments: Segments) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """Words of all segments, with a 0 for the end of each segment but none for the line ends inside one."""
+    numbers_T, words = number_words(segments.data, segments.start, segments.end)
+    if segments.n_inner_ends:
+        ends = np.flatnonzero(np.frombuffer(segments.view, np.uint8) == _LF) + segments.start
+        is_inner = np.ones(len(ends), bool)
+        is_inner[np.searchsorted(ends, segments.bounds_S1[1:] - 1)] = False
+        keep_T = np.ones(len(numbers_T), bool)
+        keep_T[np.flatnonzero(numbers_T == 0)[is_inner]] = False
+        numbers_T = numbers_T[keep_T]
+    return numbers_T, words
+
+
+def number_words(data: bytes, start: int = 0, end: int | None = None) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """Number the words of `data[start:end]`, UTF-8 that ends with a separator, in the order of their first places.
+
+    Words stand between ASCII spaces, tabs and line ends.  Returns a number for each word and 0 for each LF, and the
+    different words: number k is that of the k-th.
+    """
+    end = len(data) if end is None else end
+    if compiled.is_worth_it(end - start, _SAVED_NS_PER_BYTE):
+        from lmzoo.compiled.words import number_words as number_words_compiled
+
+        numbers_T, starts_K, ends_K = number_words_compiled(np.frombuffer(data, np.uint8)[start:end])
+        bounds = zip((starts_K + start).tolist(), (ends_K + start).tolist(), strict=True)
+        return numbers_T, [data[a:b].decode("utf-8", "surrogatepass") for a, b in bounds]
+    # what stands between two separators is no word
+    numbers = defaultdict(itertools.count(1).__next__, {b"\n": 0, b"": -1})
+    pieces = [np.zeros(0, np.int32)]
+    for a, b in blocks(data, start, end, _SEPARATOR):
+        words = data[a:b].replace(b"\t", b" ").replace(b"\n", b" \n ").split(b" ")
+        found = np.fromiter(map(numbers.__getitem__, words), np.int32, len(words))
+        pieces.append(found[found >= 0])
+    return np.concatenate(pieces), [word.decode("utf-8", "surrogatepass") for word, k in numbers.items() if k > 0]
+
+
+def _number_chars(segments: Segments) -> tuple[npt.NDArray[np.integer], list[str]]:
+    """Characters of all segments, numbered by code point, with a 0 for the end of each segment."""
+    is_seen = np.zeros(_N_CODE_POINTS, bool)
+    for codes in _code_points(segments):
+        is_seen[codes] = True
+    # the LFs behind segments are no characters of theirs
+    is_seen[_LF] = segments.n_inner_ends > 0
+    seen_K = np.flatnonzero(is_seen)
+    table: npt.NDArray[np.integer] = np.zeros(max(int(seen_K.max(initial=0)), _LF) + 1, np.min_scalar_type(len(seen_K)))
+    table[seen_K] = np.arange(1, len(seen_K) + 1)
+    ends_S = np.cumsum(segments.chars_S + 1) - 1
+    numbers_T = np.empty(int(ends_S[-1]) + 1 if len(segments) else 0, table.dtype)
+    n = 0
+    for codes in _code_points(segments):
+        numbers_T[n : n + len(codes)] = table[codes]
+        n += len(codes)
+    numbers_T[ends_S] = 0
+    return numbers_T, [chr(code) for code in seen_K.tolist()]
+
+
+def _code_points(segments: Segments) -> Iterator[npt.NDArray[np.integer]]:
+    """The code points of all segments with their LFs, piece by piece."""
+    data, start, end = segments.data, segments.start, segments.end
+    while start < end:
+        stop = min(start + _BLOCK, end)
+        while stop < end and data[stop] & 0xC0 == 0x80:
+            stop += 1
+        piece = data[start:stop]
+        if piece.isascii():
+            yield np.frombuffer(piece, np.uint8)
+        else:
+            text = piece.decode("utf-8", "surrogatepass")
+            yield np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        start = stop

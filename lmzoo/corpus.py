@@ -331,9 +331,10 @@ def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Seg
     if policy == "file":
         return Segments.of([text] if text else []), 0
     lines = Segments.lines_of(text)
+    rewritten = normalized(lines, normalizer)
     is_blank_L = np.zeros(len(lines), bool)
-    if not normalizer.lossless or lines.have_blanks():
-        is_blank_L[:] = [not normalizer.apply(line).strip(" \t") for line in lines]
+    if rewritten.have_blanks():
+        is_blank_L[:] = [not line.strip(" \t") for line in rewritten]
     kept = lines.where(~is_blank_L)
     if policy == "paragraph":
         is_first_L = np.concatenate(([True], is_blank_L))[: len(lines)]

@@ -85,6 +85,11 @@ class Segments(Sequence[str]):
         """The bytes of all segments, their LFs included."""
         return memoryview(self.data)[self.start : self.end]
 
+    @property
+    def text(self) -> str:
+        """All segments, each with its LF."""
+        return _decoded(bytes(self.view))
+
     @cached_property
     def bytes_S(self) -> npt.NDArray[np.int64]:
         """The UTF-8 bytes of each segment, its LF not included."""
@@ -123,8 +128,11 @@ class Segments(Sequence[str]):
 
     def lines(self) -> Iterator[str]:
         """All lines, of one segment after the other."""
+        return itertools.chain.from_iterable(self._blocks_of_lines())
+
+    def _blocks_of_lines(self) -> Iterator[list[str]]:
         for start, end in blocks(self.data, self.start, self.end, _LINE_END):
-            yield from _decoded(self.data[start : end - 1]).split("\n")
+            yield _decoded(self.data[start : end - 1]).split("\n")
 
 
 # bytes worked on at a time: more would not stay in the processor's cache

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from lmzoo.errors import InputError, TextError, UndecodableTextError
 
 UNK, BOS, EOS = "<unk>", "<s>", "</s>"
@@ -105,6 +107,8 @@ def _decoded(data: bytes, offset: int, source: str) -> str:
 
 def with_line_feeds(text: str) -> str:
     """The text with LF for CRLF and CR."""
+    if "\r" not in text:
+        return text
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -118,34 +122,55 @@ def check_encodable(text: str, source: str) -> None:
         ) from error
 
 
+_SPACE = ord(" ")
+# any other character than a letter, and the question mark that one beyond ASCII is encoded as, becomes a space
+_LETTERS_OR_SPACE = bytes(ord(chr(b).lower()) if chr(b).isascii() and chr(b).isalpha() else _SPACE for b in range(256))
+_LETTERS_LF_OR_SPACE = _LETTERS_OR_SPACE[:10] + b"\n" + _LETTERS_OR_SPACE[11:]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Normalizer:
-    """A named rewriting of text.  `lossless`: the text comes back unchanged."""
+    """A named rewriting of text.
+
+    `apply_by_line` rewrites each line on its own, its LF kept, as if `apply` were given them one by one.  `lossless`:
+    the text comes back unchanged.
+    """
 
     name: str
     apply: Callable[[str], str]
+    apply_by_line: Callable[[str], str]
     lossless: bool
 
 
-_LETTERS_OR_SPACE = bytes(ord(chr(b).lower()) if chr(b).isascii() and chr(b).isalpha() else 32 for b in range(256))
+def _unchanged(text: str) -> str:
+    return text
 
 
 def _letters(text: str) -> str:
-    """Only a-z, and one space for each run of anything else."""
-    # every character that is not ASCII is encoded as a question mark, and becomes a space like that
-    spaced = text.encode("ascii", "replace").translate(_LETTERS_OR_SPACE)
-    while b"  " in spaced:
-        spaced = spaced.replace(b"  ", b" ")
-    return spaced.decode("ascii")
+    return _letters_of(text.encode("ascii", "replace").translate(_LETTERS_OR_SPACE))
+
+
+def _letters_by_line(text: str) -> str:
+    return _letters_of(text.encode("ascii", "replace").translate(_LETTERS_LF_OR_SPACE))
+
+
+def _letters_of(spaced: bytes) -> str:
+    """The text with one space for each run of spaces."""
+    codes_N = np.frombuffer(spaced, np.uint8)
+    keep_N = codes_N != _SPACE
+    keep_N[1:] |= keep_N[:-1].copy()
+    keep_N[:1] = True
+    return str(codes_N[keep_N].tobytes(), "ascii")
 
 
 NORMALIZERS: Mapping[str, Normalizer] = {
     n.name: n
     for n in (
-        Normalizer(name="none", apply=lambda text: text, lossless=True),
-        Normalizer(name="lower", apply=str.lower, lossless=False),
+        Normalizer(name="none", apply=_unchanged, apply_by_line=_unchanged, lossless=True),
+        # no character is lower-cased by what stands in another line: a line end is neither a letter nor part of a word
+        Normalizer(name="lower", apply=str.lower, apply_by_line=str.lower, lossless=False),
         # the textbook's cleaning: everything but a-z becomes one space
-        Normalizer(name="letters", apply=_letters, lossless=False),
+        Normalizer(name="letters", apply=_letters, apply_by_line=_letters_by_line, lossless=False),
     )
 }
 

@@ -63,7 +63,11 @@ def tokens_of(segments: Segments, tokenizer: Tokenizer) -> Tokens:
 
 def normalized(segments: Segments, normalizer: Normalizer) -> Segments:
     """The segments as a normaliser rewrites them."""
-    return segments if normalizer.lossless else Segments.of(map(normalizer.apply, segments))
+    if normalizer.lossless:
+        return segments
+    if segments.n_inner_ends:
+        return Segments.of(map(normalizer.apply, segments))
+    return Segments.lines_of(normalizer.apply_by_line(segments.text))
 
 
 def taken(table: npt.NDArray[np.int32], numbers_T: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
@@ -107,8 +111,8 @@ def number_words(data: bytes, start: int = 0, end: int | None = None) -> tuple[n
     if compiled.is_worth_it(end - start, _SAVED_NS_PER_BYTE):
         from lmzoo.compiled.words import number_words as number_words_compiled
 
-        numbers_T, starts_K, ends_K = number_words_compiled(np.frombuffer(data, np.uint8)[start:end])
-        bounds = zip((starts_K + start).tolist(), (ends_K + start).tolist(), strict=True)
+        numbers_T, bounds_Kx2 = number_words_compiled(np.frombuffer(data, np.uint8)[start:end])
+        bounds = (bounds_Kx2 + start).tolist()
         return numbers_T, [data[a:b].decode("utf-8", "surrogatepass") for a, b in bounds]
     # what stands between two separators is no word
     numbers = defaultdict(itertools.count(1).__next__, {b"\n": 0, b"": -1})

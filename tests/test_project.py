@@ -34,6 +34,7 @@ LMZOO_ORDER = (
     "text",
     "segments",
     "tokens",
+    "parts",
     "vocab",
     "sources",
     "corpus",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -389,6 +390,18 @@ class TestLoading:
         with pytest.raises(CorpusError, match="got train"):
             corpus_from_texts({"train": "a"})
 
+    def test_a_text_may_be_given_by_what_reads_it(self):
+        texts = {"train": "a b\r\nb\n", "valid": "b", "test": "a\n"}
+        read, given = (
+            corpus_from_texts(t, tokens="word") for t in ({p: partial(str, t) for p, t in texts.items()}, texts)
+        )
+        assert raw_parts(read) == raw_parts(given)
+        assert read.sha256 == given.sha256
+        with pytest.raises(TooShortError, match=r"letters leaves 1 of 10 characters"):
+            corpus_from_texts({"whole": lambda: "0123456789"}, normalize="letters", documents="line")
+        with pytest.raises(TextError, match=r"the test text has U\+DC80"):
+            corpus_from_texts({"train": "a", "test": lambda: "\udc80"})
+
     def test_half_a_surrogate_pair_is_no_text(self):
         with pytest.raises(TextError, match=r"U\+DC80"):
             corpus_from_texts({"whole": "ab\udc80"})
@@ -415,7 +428,9 @@ class TestPublished:
         assert corpus.valid.n_oov == corpus.test.n_oov == 0
 
     @pytest.mark.parametrize("documents", ["line", "running"])
-    def test_penn_treebank(self, data_folder, documents):
+    @pytest.mark.parametrize("compiled", ["0", "1"])
+    def test_penn_treebank(self, data_folder, documents, compiled, monkeypatch):
+        monkeypatch.setenv("LMZOO_COMPILED", compiled)
         corpus = load_corpus("ptb", documents=documents)
         assert (corpus.train.n_tokens, corpus.valid.n_tokens, corpus.test.n_tokens) == (929_589, 73_760, 82_430)
         # 10,000 words, its own <unk> one of them, and </s>

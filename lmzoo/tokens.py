@@ -49,7 +49,8 @@ class Tokens:
     def counts_K(self) -> npt.NDArray[np.int64]:
         """How often each different token occurs."""
         counts_K1 = np.zeros(len(self.different) + 1, np.int64)
-        for block in _blocks_of(self.numbers_T):
+        # a block is at least as long as the counts, or adding these up would take longer than counting
+        for block in _blocks_of(self.numbers_T, max(_BLOCK, len(counts_K1))):
             counts_K1 += np.bincount(block, minlength=len(counts_K1))
         return counts_K1[1:]
 
@@ -78,8 +79,8 @@ def taken(table: npt.NDArray[np.int32], numbers_T: npt.NDArray[np.integer]) -> n
     return values_T
 
 
-def _blocks_of(array: npt.NDArray[np.integer]) -> Iterable[npt.NDArray[np.integer]]:
-    return (array[i : i + _BLOCK] for i in range(0, len(array), _BLOCK))
+def _blocks_of(array: npt.NDArray[np.integer], n: int = _BLOCK) -> Iterable[npt.NDArray[np.integer]]:
+    return (array[i : i + n] for i in range(0, len(array), n))
 
 
 def _are_single_spaced(segments: Segments, tokenizer: Tokenizer) -> bool:

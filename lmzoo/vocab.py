@@ -90,11 +90,11 @@ class Vocab:
 
     def encode_tokens(self, tokens: Sequence[str]) -> tuple[Ids, Ids]:
         """Ids of tokens as the tokenizer gave them (literal markers not yet escaped), and the OOV positions."""
-        return _unknown_to_unk(np.array(self.ids_of(tokens), np.int32))
+        return _unknown_to_unk(self.ids_of(tokens))
 
-    def ids_of(self, tokens: Sequence[str]) -> list[int]:
+    def ids_of(self, tokens: Sequence[str]) -> Ids:
         """Ids of tokens as they stand in the text, -1 for those out of vocabulary."""
-        return list(map(self._raw_token_to_id.get, tokens, itertools.repeat(-1)))
+        return np.fromiter(map(self._raw_token_to_id.get, tokens, itertools.repeat(-1)), np.int32, len(tokens))
 
     def _encode_chars(self, text: str) -> tuple[Ids, Ids]:
         codes = code_points(text)
@@ -281,7 +281,7 @@ def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
     lengths_S = np.diff(np.flatnonzero(numbers_T == 0), prepend=-1)
     if eos_id is None:
         numbers_T, lengths_S = numbers_T[numbers_T != 0], lengths_S - 1
-    ids_K1 = np.array([eos_id or 0, *vocab.ids_of(tokens.different)], np.int32)
+    ids_K1 = np.insert(vocab.ids_of(tokens.different), 0, eos_id or 0)
     ids_N = taken(ids_K1, numbers_T)
     oov_M = np.flatnonzero(ids_N < 0)
     unknown_K = np.flatnonzero(ids_K1 < 0)
@@ -293,11 +293,8 @@ def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
 
 def count_markers(tokens: Tokens, *, own_unk: bool) -> int:
     """How many words of a text read like a marker without being one; `own_unk`: `<unk>` is one."""
-    ends_like_one = [k for k, t in enumerate(tokens.different) if t.endswith(MARKERS)]
-    words = [tokens.different[k] for k in ends_like_one]
-    like = [
-        k for k, t in zip(ends_like_one, words, strict=True) if escape_marker(t) != t and not (own_unk and t == UNK)
-    ]
+    ends_like_one = ((k, word) for k, word in enumerate(tokens.different) if word.endswith(MARKERS))
+    like = [k for k, word in ends_like_one if escape_marker(word) != word and not (own_unk and word == UNK)]
     return int(tokens.counts_K[like].sum())
 
 

@@ -118,6 +118,12 @@ def test_counts_are_those_of_the_tokens(texts, tokenizer):
     assert (tokens.n_segments, tokens.chars_S.tolist()) == (len(texts), [len(text) for text in texts])
 
 
+def test_counts_of_more_different_tokens_than_are_counted_at_a_time():
+    words = [f"w{i}" for i in range(70_000)]
+    tokens = tokens_of(Segments.of([" ".join(words), "w1 w0 w1"]), TOKENIZERS["word"])
+    assert tokens.counts_K.tolist() == [2, 3, *[1] * 69_998]
+
+
 @given(many_texts, normalizers)
 def test_segments_are_normalised_one_by_one(texts, normalize):
     normalizer = NORMALIZERS[normalize]

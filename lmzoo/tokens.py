@@ -25,7 +25,7 @@ _N_CODE_POINTS = 0x110000
 # tokens or bytes worked on at a time, where temporary arrays are several times as large
 _BLOCK = 1 << 16
 # how much faster the compiled loop cuts a text into words
-_SAVED_NS_PER_BYTE = 14
+_SAVED_NS_PER_BYTE = 12
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,9 +32,10 @@ from lmzoo.tokens import Tokens, normalized, tokens_of
 from lmzoo.vocab import Ids, Vocab, count_markers, encode_all, vocab_of
 
 Policy = Literal["file", "line", "paragraph", "running"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+
 # a text, or what reads it
 Text = str | Callable[[], str]
-POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 _PARTS = ({"whole"}, {"train", "test"}, {"train", "valid", "test"})
 

@@ -1,8 +1,9 @@
 """The counting engine and its peers, each pair of sides a group: `python -m pytest benchmarks/bench_ngram.py`.
 
 Penn Treebank where `LMZOO_DATA` names the corpora, else made-up text; KenLM's programs where `KENLM_BIN` names their
-folder; what is not here is skipped with how to get it.  Every round gets a text with another line changed.  For ratios
-take `python -m benchmarks.peers`, which lets the two sides run in turn.
+folder; what is not here is skipped with how to get it.  Every round gets a text with another line changed.  A round of
+nltk deals with fewer tokens than one of lmzoo: compare the rates in `extra_info`.  For ratios take
+`python -m benchmarks.peers`, which lets the two sides run in turn.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +65,8 @@ def _in_a_process(task: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.footprint", task, *arguments]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"the process that measures {task} ended with {done.returncode}: {done.stderr[-500:]}")
+        complaint = done.stderr.strip().rpartition("\n")[2]
+        raise RuntimeError(f"the process that measures {task} ended with {done.returncode}: {complaint}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -114,6 +114,8 @@ def _loaded_since(there: set[str]) -> list[str]:
 
 
 def _program(*command: str) -> dict[str, Any]:
+    import resource  # not on every system
+
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return {"peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _KIB}
 

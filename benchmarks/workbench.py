@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import lmzoo
 from benchmarks import kenlm_binaries
 from benchmarks.synthetic import zipf_text
 from lmzoo.corpus import Corpus, Split, cut_segments, encode_split
+from lmzoo.ngram.quantize import quantize
 from lmzoo.sources import DATA_VARIABLE, SOURCES
 from lmzoo.text import NORMALIZERS, read_text
 
@@ -20,8 +21,8 @@ _UNK_SPELLED = "UNKTOK"
 _SYNTHETIC_WORDS = 20_000
 _HELD_OUT_LINES = 100
 
-# how a model may be written: the options of `lmzoo.save`
-SAVED_FORMS: Mapping[str, Mapping[str, Any]] = {"exact": {}}
+# what may be made of a model before it is written, its n-grams kept
+SAVED_FORMS: Mapping[str, Callable[[Any], Any]] = {"exact": lambda model: model, "8 bits": quantize}
 
 
 def spec(order: int) -> str:
@@ -73,9 +74,9 @@ class Workbench:
         return lmzoo.load_corpus(train=text, valid=self.short, test=self.short, tokens="word")
 
     def _saved(self, order: int, form: str = "exact") -> Path:
-        """A model of the training text in one of lmzoo's own forms."""
+        """A model of the training text in one of lmzoo's own forms, a name in `SAVED_FORMS`."""
         path = self.folder / f"model.{order}.{form.replace(' ', '-')}.lm"
-        return lmzoo.save(self._trained(order), path, **SAVED_FORMS[form])
+        return lmzoo.save(SAVED_FORMS[form](self._trained(order)), path)
 
     def _arpa(self, order: int) -> Path:
         """KenLM's model of the training text."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import subprocess
 import sys
@@ -11,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import lmzoo
-from benchmarks import kenlm_binaries
+from benchmarks import kenlm_binaries, kenlm_module
 from benchmarks.workbench import Workbench, encoded, spec
 from lmzoo.corpus import Corpus, corpus_from_texts
 from lmzoo.evaluation import token_nats
@@ -57,16 +54,8 @@ class Contest:
     rounds: int = 7
 
 
-def _module_missing(name: str) -> Callable[[], str | None]:
-    def missing() -> str | None:
-        return None if importlib.util.find_spec(name) else f"{name} is not installed: python -m pip install {name}"
-
-    return missing
-
-
-def _kenlm_module_missing() -> str | None:
-    # its model is built by the programs
-    return _module_missing("kenlm")() or kenlm_binaries.missing()
+def _nltk_missing() -> str | None:
+    return None if importlib.util.find_spec("nltk") else "nltk is not installed: python -m pip install nltk"
 
 
 def _once(act: Callable[[], object]) -> Action:
@@ -204,8 +193,7 @@ def _rank(bench: Workbench, text: Path) -> Action:
 
 
 def _kenlm_scores(bench: Workbench, text: Path) -> Action:
-    kenlm = importlib.import_module("kenlm")
-    model, sentences = kenlm.Model(str(bench.binary(5))), _sentences(text)
+    model, sentences = kenlm_module.Reader(bench.binary(5)).model, _sentences(text)
 
     def action() -> int:
         scores = [(model.score(sentence), sentence) for sentence in sentences]
@@ -228,21 +216,13 @@ def _next_tokens(bench: Workbench, text: Path) -> Action:
     return action
 
 
+def _words(text: Path) -> list[str]:
+    return text.read_text(encoding="utf-8").replace("\n", " </s> ").split()
+
+
 def _kenlm_next_tokens(bench: Workbench, text: Path) -> Action:
-    kenlm = importlib.import_module("kenlm")
-    model = kenlm.Model(str(bench.binary(5)))
-    words = text.read_text(encoding="utf-8").replace("\n", " </s> ").split()[:_NEXT_TOKENS]
-
-    def action() -> int:
-        state = kenlm.State()
-        model.BeginSentenceWrite(state)
-        for word in words:
-            after = kenlm.State()
-            model.BaseScore(state, word, after)
-            state = after
-        return len(words)
-
-    return action
+    reader, words = kenlm_module.Reader(bench.binary(5)), _words(text)[:_NEXT_TOKENS]
+    return lambda: sum(1 for _ in reader.states(words))
 
 
 def _distributions(bench: Workbench, text: Path) -> Action:
@@ -262,19 +242,11 @@ def _distributions(bench: Workbench, text: Path) -> Action:
 
 
 def _kenlm_distributions(bench: Workbench, text: Path) -> Action:
-    kenlm = importlib.import_module("kenlm")
-    model = kenlm.Model(str(bench.binary(5)))
-    vocabulary = sorted({word for line in bench.lines for word in line.split()} | {"</s>", "<unk>"})
-    words = text.read_text(encoding="utf-8").replace("\n", " </s> ").split()[:_DISTRIBUTIONS]
+    reader, words = kenlm_module.Reader(bench.binary(5)), _words(text)[:_DISTRIBUTIONS]
 
     def action() -> int:
-        state, after = kenlm.State(), kenlm.State()
-        model.BeginSentenceWrite(state)
-        for word in words:
-            np.fromiter((model.BaseScore(state, w, after) for w in vocabulary), np.float64, len(vocabulary))
-            reached = kenlm.State()
-            model.BaseScore(state, word, reached)
-            state = reached
+        for state in reader.states(words):
+            reader.distribution(state, bench.vocabulary)
         return len(words)
 
     return action
@@ -328,28 +300,28 @@ CONTESTS: tuple[Contest, ...] = (
         per="sentence",
         ours=Side(name="lmzoo.rank", prepare=_rank),
         theirs=Side(name="kenlm.Model.score", prepare=_kenlm_scores),
-        missing=_kenlm_module_missing,
+        missing=kenlm_module.missing,
     ),
     Contest(
         what="one next token from Python, order 5",
         per="token",
         ours=Side(name="lmzoo", prepare=_next_tokens),
         theirs=Side(name="kenlm.Model.BaseScore", prepare=_kenlm_next_tokens),
-        missing=_kenlm_module_missing,
+        missing=kenlm_module.missing,
     ),
     Contest(
         what="distribution of the next token from Python, order 5",
         per="distribution",
         ours=Side(name="lmzoo", prepare=_distributions),
         theirs=Side(name="kenlm.Model.BaseScore of each word", prepare=_kenlm_distributions),
-        missing=_kenlm_module_missing,
+        missing=kenlm_module.missing,
     ),
     Contest(
         what=f"fit on {_NLTK_LINES:,} lines in memory, order {_NLTK_ORDER}",
         per="token",
         ours=Side(name="lmzoo", prepare=_fit),
         theirs=Side(name="nltk.lm KneserNeyInterpolated", prepare=_fit_nltk),
-        missing=_module_missing("nltk"),
+        missing=_nltk_missing,
         bar=30.0,
         rounds=5,
     ),
@@ -358,7 +330,7 @@ CONTESTS: tuple[Contest, ...] = (
         per="token",
         ours=Side(name="lmzoo", prepare=_score),
         theirs=Side(name="nltk.lm KneserNeyInterpolated", prepare=_score_nltk),
-        missing=_module_missing("nltk"),
+        missing=_nltk_missing,
         bar=10_000.0,
         rounds=5,
     ),

@@ -14,9 +14,13 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 import lmzoo
-from benchmarks import kenlm_binaries
+from benchmarks import kenlm_binaries, kenlm_module
 from benchmarks.contests import CONTESTS, Contest, Side
 from benchmarks.footprint import peak_of_program, peak_of_training
 from benchmarks.workbench import SAVED_FORMS, Workbench, encoded, spec, write_lines
@@ -24,6 +28,8 @@ from lmzoo.budget import Stopwatch
 from lmzoo.ngram.discounts import DiscountWarning
 
 _ORDERS = (3, 5)
+# distributions of the next token are summed before each of the first so many tokens of the test text
+_CONTEXTS = 50
 # at most so many bytes an n-gram
 _MOST_BYTES = {"exact": 14, "8 bits": 6}
 
@@ -91,27 +97,47 @@ def memory(bench: Workbench) -> Iterator[str]:
 
 
 def sizes(bench: Workbench) -> Iterator[str]:
-    """Bytes of model files and what rounding costs: perplexity of a test text under each."""
+    """Bytes of model files and what rounding costs: a test text's perplexity, and how far distributions are from 1."""
     test = write_lines(bench.folder / "test.txt", bench.test_lines)
-    yield _row(("model", "order", "n-grams", "MB", "bytes per n-gram", "test perplexity", "bar"))
-    yield "|---|---:|---:|---:|---:|---:|---|"
+    yield _row(("model", "order", "n-grams", "MB", "bytes per n-gram", "test perplexity", "sums miss 1 by", "bar"))
+    yield "|---|---:|---:|---:|---:|---:|---:|---|"
     for order in _ORDERS:
         n_grams = kenlm_binaries.n_grams(bench.arpa(order))
         for form in SAVED_FORMS:
             path = bench.saved(order, form)
             model = lmzoo.load(path)
-            perplexity = lmzoo.evaluate(model, encoded(model, test)).perplexity
-            yield _size_row(f"lmzoo, {form}", order, n_grams, path, perplexity, f"at most {_MOST_BYTES[form]}")
+            split = encoded(model, test)
+            ours = (lmzoo.evaluate(model, split).perplexity, largest_miss(model, split.ids_N[:_CONTEXTS]))
+            yield _size_row(f"lmzoo, {form}", order, n_grams, path, ours, f"at most {_MOST_BYTES[form]}")
         for structure in (kenlm_binaries.PROBING, kenlm_binaries.TRIE, kenlm_binaries.TRIE_8_BITS):
             path = bench.binary(order, structure)
-            perplexity = kenlm_binaries.query(path, test)
-            yield _size_row(f"KenLM, `{' '.join(structure)}`", order, n_grams, path, perplexity, "")
+            theirs = (kenlm_binaries.query(path, test), _kenlm_miss(path, bench))
+            yield _size_row(f"KenLM, `{' '.join(structure)}`", order, n_grams, path, theirs, "")
 
 
-def _size_row(name: str, order: int, n_grams: int, path: Path, perplexity: float, bar: str) -> str:
-    n_bytes = path.stat().st_size
+def _size_row(name: str, order: int, n_grams: int, path: Path, quality: tuple[float, float | None], bar: str) -> str:
+    n_bytes, (perplexity, miss) = path.stat().st_size, quality
     figures = (f"{n_grams:,}", f"{n_bytes / 1e6:.1f}", f"{n_bytes / n_grams:.2f}", f"{perplexity:.2f}")
-    return _row((name, str(order), *figures, bar))
+    return _row((name, str(order), *figures, "" if miss is None else f"{miss:.1g}", bar))
+
+
+def largest_miss(model: Any, tokens_L: npt.NDArray[np.int32]) -> float:
+    """How far from 1 the probabilities of the next token sum at worst, before each token of a text."""
+    state, misses = model.initial_state(), []
+    for token in tokens_L:
+        misses.append(abs(float(np.exp(model.next_logprobs(state)).sum()) - 1))
+        _, state = model.logprobs(np.array([[token]], np.int32), state)
+    return max(misses)
+
+
+def _kenlm_miss(binary: Path, bench: Workbench) -> float | None:
+    """The same of KenLM's file; None without its module."""
+    if kenlm_module.missing():
+        return None
+    reader = kenlm_module.Reader(binary)
+    words = " </s> ".join(bench.test_lines).split()[:_CONTEXTS]
+    sums = (float((10.0 ** reader.distribution(state, bench.vocabulary)).sum()) for state in reader.states(words))
+    return max(abs(total - 1) for total in sums)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from benchmarks.synthetic import zipf_text
 from lmzoo.corpus import Corpus, Split, cut_segments, encode_split
 from lmzoo.ngram.quantize import quantize
 from lmzoo.sources import DATA_VARIABLE, SOURCES
-from lmzoo.text import NORMALIZERS, read_text
+from lmzoo.text import EOS, NORMALIZERS, UNK, read_text
 
 # an ordinary word for KenLM's sake, which takes <unk> for its own
 _UNK_SPELLED = "UNKTOK"
@@ -68,6 +68,11 @@ class Workbench:
     def n_tokens(self) -> int:
         """Words of the training text, and an end of each line."""
         return sum(len(line.split()) + 1 for line in self.lines)
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """The words that can come next: those of the training text, its end of line, and the unknown one."""
+        return sorted({word for line in self.lines for word in line.split()} | {EOS, UNK})
 
     def corpus(self, text: Path) -> Corpus:
         """A text file, read and encoded for training."""

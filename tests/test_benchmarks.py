@@ -16,12 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lmzoo
 from benchmarks import footprint, growth, kenlm_binaries, peers
 from benchmarks.contests import CONTESTS, Action, Contest, Side
 from benchmarks.footprint import Counting
 from benchmarks.growth import Point
 from benchmarks.synthetic import encoded, split_of, zipf_text
-from benchmarks.workbench import Workbench, write_lines
+from benchmarks.workbench import SAVED_FORMS, Workbench, write_lines
+from benchmarks.workbench import encoded as encoded_text
 from lmzoo.budget import Stopwatch
 from lmzoo.corpus import corpus_from_texts
 from lmzoo.ngram.counts import count_ngrams
@@ -105,6 +107,32 @@ class TestPairs:
     )
     def test_units_suit_the_figure(self, seconds: float, spoken: str) -> None:
         assert peers.spoken_seconds(seconds) == spoken
+
+
+# made-up text is too small for every discount
+@pytest.mark.filterwarnings("ignore::lmzoo.ngram.discounts.DiscountWarning")
+class TestSizes:
+    def test_sums_of_an_exact_model_miss_nothing_and_of_a_rounded_one_little(self, bench: Workbench) -> None:
+        exact, rounded = (
+            peers.largest_miss(model, encoded_text(model, bench.short).ids_N)
+            for model in (lmzoo.load(bench.saved(3, form)) for form in ("exact", "8 bits"))
+        )
+        assert exact < 1e-9
+        # the tolerance of quantised models in the conformance checks
+        assert exact < rounded < 2e-2
+
+    def test_a_model_that_does_not_sum_to_one_is_found_out(self, bench: Workbench) -> None:
+        corpus = bench.corpus(bench.short)
+        model = lmzoo.train("ngram:order=2,smoothing=sb", corpus)
+        assert peers.largest_miss(model, corpus.test.ids_N) > 0.01
+
+    @pytest.mark.skipif(kenlm_binaries.missing() is not None, reason=str(kenlm_binaries.missing()))
+    def test_the_tables_of_memory_and_size_are_whole(self, bench: Workbench) -> None:
+        # a head of two lines; orders 3 and 5; of each all forms of both toolkits
+        assert len(list(peers.memory(bench))) == 2 + 2
+        rows = list(peers.sizes(bench))
+        assert len(rows) == 2 + 2 * (len(SAVED_FORMS) + 3)
+        assert {row.count(" | ") for row in rows[2:]} == {rows[0].count(" | ")}
 
 
 class TestVariants:

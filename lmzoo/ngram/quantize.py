@@ -71,7 +71,7 @@ def _rounded_probabilities(keys: Sequence[Keys], logps: Sequence[Floats], bits: 
 
 
 def _rounded_backoffs(backoffs: Sequence[Floats]) -> Values:
-    """To the next lower of even steps: every history's sum falls short of 1 by less than a step, and none exceeds it."""
+    """To the next lower of even steps: a history's sum falls short of 1 by less than a step, and never exceeds it."""
     books = [_even_book(values_G) for values_G in backoffs]
     codes = [np.searchsorted(book, values_G, "right") - 1 for values_G, book in zip(backoffs, books, strict=True)]
     return _values(books, codes, _BITS_OF_TWO_BYTES)

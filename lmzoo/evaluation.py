@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, VocabularyMismatchError
-from lmzoo.interface import LanguageModel, all_logprobs
+from lmzoo.interface import LanguageModel, all_logprobs, prepare
 from lmzoo.tally import Tally
 from lmzoo.text import NORMALIZERS
+from lmzoo.vocab import Ids
 
 Nats = npt.NDArray[np.float64]
 
@@ -75,12 +76,25 @@ def token_nats(
 ) -> Nats:
     """-ln p of every token of a split given the document so far, float64 of shape (N,), in the split's order."""
     _check_same_vocabulary(model, split)
+    return sequence_nats(model, split.ids_N, split.starts_D1, batch_size=batch_size, chunk_length=chunk_length)
+
+
+def sequence_nats(
+    model: LanguageModel[Any],
+    ids_N: Ids,
+    starts_D1: npt.NDArray[np.int64],
+    *,
+    batch_size: int | None = None,
+    chunk_length: int | None = None,
+) -> Nats:
+    """The same of ids as they stand: document d is `ids_N[starts_D1[d]:starts_D1[d + 1]]`, nothing is added to it."""
     for name, value in (("batch_size", batch_size), ("chunk_length", chunk_length)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
-    nats_N = np.empty(split.n_tokens, np.float64)
-    for positions_BxL, mask_BxL, state in _chunks(model, split, batch_size, chunk_length):
-        tokens_BxL = np.where(mask_BxL, split.ids_N[positions_BxL], 0)
+    prepare(model, len(ids_N))
+    nats_N = np.empty(len(ids_N), np.float64)
+    for positions_BxL, mask_BxL, state in _chunks(model, starts_D1, batch_size, chunk_length):
+        tokens_BxL = np.where(mask_BxL, ids_N[positions_BxL], 0)
         logprobs_BxL, state.value = model.logprobs(tokens_BxL, state.value)
         nats_N[positions_BxL[mask_BxL]] = -np.asarray(logprobs_BxL, np.float64)[mask_BxL]
     return nats_N
@@ -93,7 +107,7 @@ def top1_accuracy(model: LanguageModel[Any], split: Split, *, max_tokens: int = 
     chunk_length = 64
     batch_size = max(_MAX_CELLS // (chunk_length * len(model.vocab)), 1)
     n_right = 0
-    for positions_BxL, mask_BxL, state in _chunks(model, split, batch_size, chunk_length):
+    for positions_BxL, mask_BxL, state in _chunks(model, split.starts_D1, batch_size, chunk_length):
         tokens_BxL = np.where(mask_BxL, split.ids_N[positions_BxL], 0)
         best_BxL = all_logprobs(model, tokens_BxL, state.value).argmax(axis=-1)
         n_right += int(((best_BxL == tokens_BxL) & mask_BxL).sum())
@@ -114,21 +128,22 @@ class _Carried:
 
 
 def _chunks(
-    model: LanguageModel[Any], split: Split, batch_size: int | None, chunk_length: int | None
+    model: LanguageModel[Any], starts_D1: npt.NDArray[np.int64], batch_size: int | None, chunk_length: int | None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], _Carried]]:
     """Documents of like length side by side, padded right (causality makes that exact), in chunks.
 
-    Yields token positions (B, L) in the split, which of them are real, and the carried state that the caller replaces.
+    Yields token positions (B, L), which of them are real, and the carried state that the caller replaces.
     """
-    order = np.argsort(-split.lengths_D, kind="stable")
+    lengths_D = np.diff(starts_D1)
+    order = np.argsort(-lengths_D, kind="stable")
     if model.is_adaptive:
-        order, batch_size = np.arange(len(split)), 1
+        order, batch_size = np.arange(len(lengths_D)), 1
     first = 0
     while first < len(order):
-        n_rows, n_columns = _shape(model, int(split.lengths_D[order[first]]), batch_size, chunk_length)
+        n_rows, n_columns = _shape(model, int(lengths_D[order[first]]), batch_size, chunk_length)
         documents = order[first : first + n_rows]
         first += n_rows
-        starts_B, lengths_B = split.starts_D1[documents], split.lengths_D[documents]
+        starts_B, lengths_B = starts_D1[documents], lengths_D[documents]
         state = _Carried(model.initial_state(len(documents), bos=True))
         for offset in range(0, int(lengths_B.max(initial=0)), n_columns):
             steps_L = np.arange(offset, min(offset + n_columns, int(lengths_B.max())))

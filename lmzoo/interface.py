@@ -123,3 +123,10 @@ def select(model: LanguageModel[State], state: State, rows: npt.ArrayLike) -> St
     if isinstance(state, np.ndarray):
         return state[np.asarray(rows)]  # type: ignore[no-any-return]
     raise TypeError(f"{type(model).__name__} has no select() and its state is no array")
+
+
+def prepare(model: LanguageModel[Any], n_tokens: int) -> None:
+    """Tell a model that so many tokens are about to be scored; one that has a faster way for many gets it ready."""
+    own = getattr(model, "prepare", None)
+    if own is not None:
+        own(n_tokens)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import InputError
+from lmzoo.evaluation import sequence_nats
 from lmzoo.interface import LanguageModel
 
 
@@ -65,13 +67,14 @@ def sample(
 
 def rank(model: LanguageModel[Any], texts: Iterable[str]) -> list[Ranked]:
     """The texts with their log-probabilities, the most probable first; each is scored as a document of its own."""
-    eos_id = model.vocab.eos_id
-    ranked = []
-    for text in texts:
-        ids = model.vocab.encode(text).tolist() + ([] if eos_id is None else [eos_id])
-        logprobs_1xL, _ = model.logprobs(np.array([ids], np.int32).reshape(1, -1), model.initial_state())
-        ranked.append(Ranked(text, float(np.asarray(logprobs_1xL, np.float64).sum())))
-    return sorted(ranked, key=lambda r: -r.logprob)
+    texts = list(texts)
+    vocab = model.vocab
+    end = [] if vocab.eos_id is None else [vocab.eos_id]
+    ids = [np.append(vocab.encode(text), end).astype(np.int32) for text in texts]
+    starts_D1 = np.concatenate(([0], np.cumsum([len(i) for i in ids], dtype=np.int64)))
+    nats_N = sequence_nats(model, np.concatenate([np.zeros(0, np.int32), *ids]), starts_D1)
+    sums = (-float(nats_N[a:b].sum()) for a, b in pairwise(starts_D1.tolist()))
+    return sorted(map(Ranked, texts, sums), key=lambda r: -r.logprob)
 
 
 def top_k(model: LanguageModel[Any], context: str = "", k: int = 10) -> list[NextToken]:

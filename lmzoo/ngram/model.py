@@ -205,13 +205,15 @@ class NgramModel:
             nodes.append(node)
         return np.array([[logprob]]), np.array([nodes[: self.order - 1]], np.int64)
 
+    def prepare(self, n_tokens: int) -> None:
+        """Load compiled code and make the links if so many tokens pay for it; see `interface.prepare`."""
+        saved_ns = _SAVED_NS * (self.order - 1) - _LINK_NS * self.n_params // max(n_tokens, 1)
+        if "_links_G" not in self.__dict__ and compiled.is_worth_it(n_tokens, saved_ns) and self.order > 1:
+            self._links_G  # noqa: B018
+
     def _is_compiled(self, n_tokens: int) -> bool:
-        """Whether so many tokens are scored by compiled code, its links made first if they are not there."""
-        saved_ns = _SAVED_NS * (self.order - 1)
-        if "_links_G" not in self.__dict__:
-            # what is left of the gain when the links are paid for
-            saved_ns -= _LINK_NS * self.n_params // max(n_tokens, 1)
-        return self.order > 1 and compiled.is_worth_it(n_tokens, saved_ns)
+        """Whether so many tokens are scored by compiled code, which needs links."""
+        return "_links_G" in self.__dict__ and compiled.is_worth_it(n_tokens, _SAVED_NS * (self.order - 1))
 
     @cached_property
     def _links_G(self) -> npt.NDArray[np.signedinteger[Any]]:

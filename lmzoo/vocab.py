@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -233,8 +233,21 @@ def build_vocab(
     )
 
 
+class TokenCounts(Protocol):
+    """The different tokens of some segments and how often each occurs."""
+
+    @property
+    def different(self) -> Sequence[str]: ...
+
+    @property
+    def counts_K(self) -> npt.NDArray[np.int64]: ...
+
+    @property
+    def n_segments(self) -> int: ...
+
+
 def vocab_of(
-    tokens: Tokens,
+    tokens: TokenCounts,
     *,
     normalizer: str,
     tokenizer: str,

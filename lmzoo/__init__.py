@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lmzoo.interface import LanguageModel, Trainer
     from lmzoo.ngram.questions import NgramCounts
     from lmzoo.ngram.sparsity import sparsity
+    from lmzoo.ngram.streaming import train_ngram
     from lmzoo.registry import ModelEntry, available_models
     from lmzoo.sampling import rank, sample, top_k
     from lmzoo.storage import load, save
@@ -50,6 +51,7 @@ _HOMES = {
     "sparsity": "ngram.sparsity",
     "top_k": "sampling",
     "train": "driver",
+    "train_ngram": "ngram.streaming",
 }
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "sparsity",
     "top_k",
     "train",
+    "train_ngram",
 ]
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from lmzoo.errors import OptionValueError
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)B?", re.IGNORECASE)
+# below it, reading and writing in small pieces takes all the time
+LEAST_MEMORY = 16 << 20
 
 Smoothing = Literal["mkn", "kn", "ad", "wb", "jm", "katz", "addk", "mle", "sb"]
 
@@ -33,6 +39,8 @@ class NgramConfig:
         cutoffs: keep n-grams seen at least so often, a number for each order and the last for all above: 1/1/2.
         prune: take out n-grams whose removal raises the model's own perplexity by a smaller share than this: 1e-8.
         max_ngrams: take out those that matter least until so many are left, single symbols included.
+        max_memory: count and smooth in so many bytes beside the text's ids, the rest on disk: 200M, 1.5G, or a number
+            of bytes.  The model is the same to the last bit.
     """
 
     order: int = 5
@@ -43,8 +51,11 @@ class NgramConfig:
     cutoffs: str | None = None
     prune: float | None = None
     max_ngrams: int | None = None
+    max_memory: str | int | None = None
 
     def __post_init__(self) -> None:
+        if not hasattr(self.order, "__index__"):
+            raise OptionValueError(f"order must be a whole number, got {self.order}")
         if not 1 <= self.order <= MAX_ORDER:
             raise OptionValueError(f"order must be 1 to {MAX_ORDER}, got {self.order}")
         if self.k is not None and self.smoothing != "addk":
@@ -53,6 +64,21 @@ class NgramConfig:
             raise OptionValueError(f"k must be above 0 and at most {_MOST_K:g}, got {self.k}; for 0 take smoothing=mle")
         self._check_discounting()
         self._check_pruning()
+        self._check_memory()
+
+    @property
+    def fitted(self) -> str | None:
+        """What is fitted on validation text, or None."""
+        if self.smoothing == "addk" and self.k is None:
+            return "the k of smoothing=addk"
+        if self.discounts == "tuned":
+            return "discounts=tuned"
+        return "smoothing=jm" if self.smoothing == "jm" else None
+
+    @property
+    def max_memory_bytes(self) -> int | None:
+        """`max_memory` as a number."""
+        return None if self.max_memory is None else memory_bytes(self.max_memory)
 
     @property
     def least_counts(self) -> list[int]:
@@ -75,6 +101,20 @@ class NgramConfig:
         if self.max_ngrams is not None and self.max_ngrams < 1:
             raise OptionValueError(f"max_ngrams must be at least 1, got {self.max_ngrams}")
 
+    def _check_memory(self) -> None:
+        if self.max_memory_bytes is None:
+            return
+        unbounded = {
+            self.fitted: self.fitted,
+            "discounts=kenlm": self.discounts == "kenlm",
+            "cutoffs": self.cutoffs,
+            "prune": self.prune is not None,
+            "max_ngrams": self.max_ngrams,
+        }
+        needing = next((name for name, is_given in unbounded.items() if is_given), None)
+        if needing is not None:
+            raise OptionValueError(f"{needing} needs the whole model in memory, so it does not go with max_memory")
+
     def _check_discounting(self) -> None:
         for name, is_given in (("interpolated=false", not self.interpolated), ("discounts", self.discounts != "exact")):
             if is_given and self.smoothing not in _DISCOUNTING:
@@ -85,3 +125,17 @@ class NgramConfig:
             raise OptionValueError(f"discounts=kenlm belongs to smoothing=mkn, got smoothing={self.smoothing}")
         if self.discounts == "tuned" and not self.interpolated:
             raise OptionValueError("discounts=tuned belongs to interpolated=true, got interpolated=false")
+
+
+def memory_bytes(size: str | int) -> int:
+    """The bytes of a size such as 64M, 1.5G or 200000000.  Raises `OptionValueError`."""
+    found = _SIZE.fullmatch(str(size).strip())
+    if found is None:
+        raise OptionValueError(f"max_memory is a size such as 200M, 1.5G or a number of bytes, got {size!r}")
+    n_bytes = int(float(found[1]) * _UNITS[found[2].upper()])
+    if n_bytes < LEAST_MEMORY:
+        raise OptionValueError(
+            f"max_memory must be at least {LEAST_MEMORY >> 20}M, got {size}: with less, files would be read and "
+            f"written a few bytes at a time"
+        )
+    return n_bytes

@@ -2,58 +2,32 @@
 
 An n-gram of order k is packed as `history * V + token`, where `history` is the id of its first k-1 tokens at order k-1.
 Sorted keys number the n-grams of order k, so the continuations of a history lie side by side, and each key fits in
-int64 whatever the order.
+int64 whatever the order.  What is kept of an n-gram is its last token; the keys can be had again from where the
+continuations of each history start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
+from lmzoo.errors import InputError
+from lmzoo.ngram.columns import IN_MEMORY, Column, Room, parts_of
+from lmzoo.ngram.levels import Level as Level
+from lmzoo.ngram.levels import level_of_grams, level_of_runs, level_of_symbols
+from lmzoo.ngram.runs import ABSENT as ABSENT
+from lmzoo.ngram.runs import Counts as Counts
+from lmzoo.ngram.runs import Grams, Runs, count_stretch, node_type
+from lmzoo.ngram.runs import Keys as Keys
+from lmzoo.ngram.runs import Nodes as Nodes
+from lmzoo.vocab import Vocab
 
-Keys = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
-Nodes = npt.NDArray[np.int32]
-
-ABSENT = -1
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Level:
-    """All n-grams of one order, G of them, in the order of their keys.
-
-    At order 1 there is one for each symbol, seen or not, and its id is the symbol's.  `suffix_G` is the id, one order
-    below, of the n-gram without its first token; `starts_G` marks those whose first token is `<s>`.  The histories are
-    the `n_histories` n-grams one order below; at order 1 the one empty history, 0.
-    """
-
-    keys_G: Keys
-    counts_G: Counts
-    suffix_G: Nodes
-    starts_G: npt.NDArray[np.bool_]
-    n_histories: int
-    n_symbols: int
-
-    @cached_property
-    def history_G(self) -> Keys:
-        """The id of each n-gram's history, one order below; 0 at order 1."""
-        return self.keys_G // self.n_symbols
-
-    def sum_by_history(self, values_G: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """The values of the n-grams summed over each history; float64 of shape (n_histories,)."""
-        return np.bincount(self.history_G, values_G, self.n_histories).astype(np.float64, copy=False)
-
-    @cached_property
-    def totals_H(self) -> npt.NDArray[np.float64]:
-        """How often anything followed each history."""
-        return self.sum_by_history(self.counts_G)
+# keys are numbers below it
+_MOST_KEYS = 1 << 63
 
 
 def count_ngrams(split: Split, order: int) -> list[Level]:
@@ -61,74 +35,71 @@ def count_ngrams(split: Split, order: int) -> list[Level]:
 
     `<s>` itself is context only: its own count is 0.
     """
-    n_symbols = len(split.vocab)
-    stream_N, place_N = stream_of(split)
-    counts_V = np.bincount(stream_N, minlength=n_symbols).astype(np.int64)
-    counts_V[split.vocab.bos_id] = 0
-    symbols = np.arange(n_symbols)
-    levels = [
-        Level(
-            keys_G=symbols,
-            counts_G=counts_V,
-            suffix_G=np.zeros(n_symbols, np.int32),
-            starts_G=symbols == split.vocab.bos_id,
-            n_histories=1,
-            n_symbols=n_symbols,
-        )
-    ]
-    nodes_N = stream_N
-    for k in range(2, order + 1):
-        level, nodes_N = _count_level(stream_N, nodes_N, place_N >= k - 1, levels[-1], n_symbols)
-        levels.append(level)
-    return levels
+    return count_levels(stream_of(split)[0], split.vocab, order, IN_MEMORY)
 
 
-def stream_of(split: Split) -> tuple[Nodes, npt.NDArray[np.int64]]:
+def stream_of(split: Split) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """All documents, each after its `<s>`, and the place of each token in its document (`<s>` is at 0)."""
     lengths_D = split.lengths_D
     at_D = split.starts_D1[:-1] + np.arange(len(lengths_D))
-    stream_N = np.insert(split.ids_N, split.starts_D1[:-1], split.vocab.bos_id)
+    stream_N = with_starts(split)
     place_N = np.arange(len(stream_N)) - np.repeat(at_D, lengths_D + 1)
     return stream_N, place_N
 
 
-def _count_level(
-    stream_N: Nodes, shorter_N: Nodes, is_inside_N: npt.NDArray[np.bool_], below: Level, n_symbols: int
-) -> tuple[Level, Nodes]:
+def with_starts(split: Split) -> npt.NDArray[np.int32]:
+    """All documents, each after its `<s>`."""
+    return np.insert(split.ids_N, split.starts_D1[:-1], split.vocab.bos_id)
+
+
+def count_levels(stream_N: Column, vocab: Vocab, order: int, room: Room) -> list[Level]:
+    """Count the n-grams of orders 1 to `order` in documents laid end to end, each after its `<s>`."""
+    levels = [_symbols(stream_N, vocab, room)]
+    shorter_N = stream_N
+    for k in range(2, order + 1):
+        if len(levels[-1]) * len(vocab) > _MOST_KEYS:
+            raise InputError(
+                f"order {k} has {len(levels[-1])} histories and {len(vocab)} symbols, more than 2^63 pairs of the two; "
+                f"take a lower order or a larger min_freq"
+            )
+        level, shorter_N = _one_order_up(stream_N, shorter_N, levels[-1], vocab.bos_id, room)
+        levels.append(level)
+    return levels
+
+
+def _symbols(stream_N: Column, vocab: Vocab, room: Room) -> Level:
+    counts_V = np.zeros(len(vocab), np.int64)
+    for part in parts_of(len(stream_N), room.n_positions or max(len(stream_N), 1)):
+        counts_V += np.bincount(stream_N[part], minlength=len(vocab))
+    counts_V[vocab.bos_id] = 0
+    return level_of_symbols(counts_V.astype(node_type(len(stream_N))), vocab.bos_id)
+
+
+def _one_order_up(stream_N: Column, shorter_N: Column, below: Level, bos_id: int, room: Room) -> tuple[Level, Column]:
     """The n-grams one order above `below`, and the id of the one that ends at each position (`ABSENT` at starts)."""
-    ends_M = np.flatnonzero(is_inside_N)
-    keys_M = shorter_N[ends_M - 1].astype(np.int64) * n_symbols + stream_N[ends_M]
-    sorted_M, by_key = _sorted(keys_M)
-    is_first_M = np.empty(len(sorted_M), np.bool_)
-    is_first_M[:1] = True
-    np.not_equal(sorted_M[1:], sorted_M[:-1], out=is_first_M[1:])
-    first_G = np.flatnonzero(is_first_M)
-    keys_G = sorted_M[first_G]
-    nodes_N = np.full(len(stream_N), ABSENT, np.int32)
-    nodes_N[ends_M[by_key]] = np.cumsum(is_first_M, dtype=np.int32) - 1
-    level = Level(
-        keys_G=keys_G,
-        counts_G=np.diff(first_G, append=len(sorted_M)),
-        suffix_G=shorter_N[ends_M[by_key[first_G]]],
-        starts_G=below.starts_G[keys_G // n_symbols],
-        n_histories=len(below.keys_G),
-        n_symbols=n_symbols,
-    )
+    n_positions = len(stream_N)
+    if room.n_positions is None or n_positions <= room.n_positions:
+        grams, all_N = _stretch(stream_N, shorter_N, slice(0, n_positions), below.n_symbols, bos_id)
+        return level_of_grams(grams, below), all_N
+    runs = Runs.empty(n_positions, room)
+    nodes_N = room.empty(n_positions, node_type(n_positions))
+    stretches = list(parts_of(n_positions, room.n_positions))
+    for part in stretches:
+        grams, nodes_N[part] = _stretch(stream_N, shorter_N, part, below.n_symbols, bos_id)
+        runs.append(grams)
+    level = level_of_runs(runs, below, room)
+    for run, part in enumerate(stretches):
+        # ABSENT is -1, which finds ABSENT at the end
+        nodes_N[part] = runs.numbers(run)[nodes_N[part]]
     return level, nodes_N
 
 
-def _sorted(keys_M: Keys) -> tuple[Keys, Keys]:
-    """The keys in order and the place of each before.
-
-    Key and place are sorted as one number where both fit: three times as fast as sorting places by key.
-    """
-    n_bits = len(keys_M).bit_length()
-    if not len(keys_M) or int(keys_M.max()) >> (63 - n_bits):
-        by_key = np.argsort(keys_M)
-        return keys_M[by_key], by_key
-    packed_M = (keys_M << n_bits) | np.arange(len(keys_M))
-    packed_M.sort()
-    return packed_M >> n_bits, packed_M & ((1 << n_bits) - 1)
+def _stretch(stream_N: Column, shorter_N: Column, part: slice, n_symbols: int, bos_id: int) -> tuple[Grams, Nodes]:
+    tokens_N, here_N = stream_N[part], shorter_N[part]
+    history_N = np.empty(len(here_N), node_type(len(stream_N)))
+    history_N[1:] = here_N[:-1]
+    history_N[:1] = shorter_N[part.start - 1 : part.start] if part.start else ABSENT
+    return count_stretch(tokens_N, history_N, here_N, tokens_N == bos_id, n_symbols)
 
 
 def continuation_counts(levels: Sequence[Level]) -> list[Counts]:
@@ -136,11 +107,30 @@ def continuation_counts(levels: Sequence[Level]) -> list[Counts]:
 
     What starts with `<s>` has nothing before it and keeps its plain count (Chen & Goodman 1998, section 4.1.6).
     """
-    adjusted = []
+    return [counts_G[:] for counts_G in each_continuation_counts(levels, IN_MEMORY)]
+
+
+def each_continuation_counts(levels: Sequence[Level], room: Room) -> Iterator[Column]:
+    """The same, order by order, so that none but the latest need be there."""
     for level, above in pairwise(levels):
-        before_G = np.bincount(above.suffix_G, minlength=len(level.keys_G))
-        adjusted.append(np.where(level.starts_G, level.counts_G, before_G))
-    return [*adjusted, levels[-1].counts_G]
+        yield _tokens_before(level, above, room)
+    yield levels[-1].counts_G
+
+
+def _tokens_before(level: Level, above: Level, room: Room) -> Column:
+    """How many different tokens stand before each n-gram, counted in one pass for as many as fit in memory."""
+    before_G = room.empty(len(level), level.counts_G.dtype)
+    for window in parts_of(len(level), room.n_values or max(len(level), 1)):
+        counts_W = np.zeros(window.stop - window.start, level.counts_G.dtype)
+        for part in parts_of(len(above), room.n_positions or max(len(above), 1)):
+            suffix_G = above.suffix_G[part]
+            if len(counts_W) < len(level):
+                suffix_G = suffix_G[(suffix_G >= window.start) & (suffix_G < window.stop)] - window.start
+            counts_W += np.bincount(suffix_G, minlength=len(counts_W)).astype(counts_W.dtype)
+        low, high = (min(max(edge, window.start), window.stop) for edge in (level.starts.start, level.starts.stop))
+        counts_W[low - window.start : high - window.start] = level.counts_G[low:high]
+        before_G[window] = counts_W
+    return before_G
 
 
 def find_ngrams(split: Split, levels: Sequence[Level]) -> list[Nodes]:
@@ -149,19 +139,22 @@ def find_ngrams(split: Split, levels: Sequence[Level]) -> list[Nodes]:
     Places are those of `stream_of`; at order 1 the ids are the tokens' own.
     """
     stream_N, place_N = stream_of(split)
-    nodes = [stream_N]
+    nodes: list[Nodes] = [stream_N]
     for k, level in enumerate(levels[1:], start=2):
         ends_M = np.flatnonzero((place_N >= k - 1) & (np.roll(nodes[-1], 1) != ABSENT))
         wanted_M = nodes[-1][ends_M - 1].astype(np.int64) * level.n_symbols + stream_N[ends_M]
-        at_M = np.minimum(np.searchsorted(level.keys_G, wanted_M), max(len(level.keys_G) - 1, 0))
-        nodes_N = np.full(len(stream_N), ABSENT, np.int32)
-        if len(level.keys_G):
+        at_M = np.minimum(np.searchsorted(level.keys_G, wanted_M), max(len(level) - 1, 0))
+        nodes_N = np.full(len(stream_N), ABSENT, node_type(len(level)))
+        if len(level):
             nodes_N[ends_M] = np.where(level.keys_G[at_M] == wanted_M, at_M, ABSENT)
         nodes.append(nodes_N)
     return nodes
 
 
-def counts_of_counts(counts_G: Counts, up_to: int = 4) -> list[int]:
+def counts_of_counts(counts_G: Column, up_to: int = 4, n_at_once: int = 1 << 16) -> list[int]:
     """How many n-grams have count 1, 2, … `up_to`."""
-    few = counts_G[(counts_G > 0) & (counts_G <= up_to)]
-    return [int(n) for n in np.bincount(few, minlength=up_to + 1)[1:]]
+    found = np.zeros(up_to + 2, np.int64)
+    for part in parts_of(len(counts_G), n_at_once):
+        # what is more frequent shares the last place
+        found += np.bincount(np.minimum(counts_G[part], up_to + 1), minlength=up_to + 2)
+    return [int(n) for n in found[1 : up_to + 1]]

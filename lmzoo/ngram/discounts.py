@@ -9,8 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.corpus import Split
-from lmzoo.ngram.counts import Counts, Level, Nodes, counts_of_counts, stream_of
+from lmzoo.ngram.columns import Column
+from lmzoo.ngram.counts import Counts, counts_of_counts
+from lmzoo.ngram.levels import Level
+from lmzoo.ngram.runs import Nodes
+from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,7 +46,7 @@ def _fixed(reason: str) -> Discounts:
     return Discounts(amounts=FALLBACK_DISCOUNTS, reason=reason)
 
 
-def modified_discounts(counts_G: Counts) -> Discounts:
+def modified_discounts(counts_G: Column) -> Discounts:
     """D1, D2, D3+ from counts of counts (Chen & Goodman 1998, eq. 26), or the fixed ones where these have no sense.
 
     They have none where some count 1, 2 or 3 never occurs, or where an estimate is not above 0 and at most its count.
@@ -56,13 +59,13 @@ def modified_discounts(counts_G: Counts) -> Discounts:
     return _in_range((1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3))
 
 
-def single_discount(counts_G: Counts) -> Discounts:
+def single_discount(counts_G: Column) -> Discounts:
     """One D = n1 / (n1 + 2 n2) for every count (Ney, Essen & Kneser 1994, eq. 15), or the fixed ones."""
     n1, n2, *_ = counts_of_counts(counts_G)
     return _fixed(_missing((n1,))) if n1 == 0 else _in_range((n1 / (n1 + 2 * n2),))
 
 
-def katz_discounts(counts_G: Counts) -> Discounts:
+def katz_discounts(counts_G: Column) -> Discounts:
     """What Good-Turing takes off counts up to 5 (Katz 1987, eq. 10, as c - d_c c), nothing above; or the fixed ones."""
     n = counts_of_counts(counts_G, _KATZ_COUNTS + 1)
     missing = _missing(n)
@@ -76,7 +79,7 @@ def katz_discounts(counts_G: Counts) -> Discounts:
     return found if found.reason else Discounts(amounts=(*found.amounts, 0.0))
 
 
-ESTIMATES: Mapping[str, Callable[[Counts], Discounts]] = {
+ESTIMATES: Mapping[str, Callable[[Column], Discounts]] = {
     "mkn": modified_discounts,
     "kn": single_discount,
     "ad": single_discount,
@@ -113,29 +116,33 @@ def warn_of_fallbacks(discounts: Sequence[Discounts]) -> None:
             warnings.warn(message, DiscountWarning, stacklevel=2)
 
 
-def last_ngrams(split: Split, levels: Sequence[Level]) -> list[int]:
+def last_ngrams(stream_N: Nodes, vocab: Vocab, levels: Sequence[Level]) -> list[int]:
     """Of each order, the id of the n-gram that KenLM's sort puts last, whose plain count it counts.
 
     It sorts by the last token, then the one before it and so on, tokens in the order of their first appearance.
+    `stream_N`: the text, each document after its `<s>`.
     """
-    stream_N, place_N = stream_of(split)
     # the markers are at the head of KenLM's list, wherever they stand in the text
-    rank_V = np.full(len(split.vocab), -1)
-    seen, first = np.unique(split.ids_N, return_index=True)
+    rank_V = np.full(len(vocab), -1)
+    seen, first = np.unique(stream_N, return_index=True)
     rank_V[seen] = first + 1
-    if split.vocab.eos_id is not None:
-        rank_V[split.vocab.eos_id] = 0
-    ends = np.flatnonzero(place_N > 0)
+    rank_V[vocab.bos_id] = -1
+    if vocab.eos_id is not None:
+        rank_V[vocab.eos_id] = 0
+    at_N = np.arange(len(stream_N))
+    start_N = np.maximum.accumulate(np.where(stream_N == vocab.bos_id, at_N, 0))
+    ends = np.flatnonzero(start_N < at_N)
     for back in range(len(levels)):
-        is_inside = place_N[ends] >= back
+        is_inside = ends - start_N[ends] >= back
         ranks = np.where(is_inside, rank_V[stream_N[ends - back]], -2)
         ends = ends[ranks == ranks.max()]
-    tokens = stream_N[ends[0] - int(place_N[ends[0]]) : ends[0] + 1]
+    tokens = stream_N[start_N[ends[0]] : ends[0] + 1]
     return [_find(tokens[-k:], levels) for k in range(1, min(len(levels), len(tokens)) + 1)]
 
 
 def _find(tokens: Nodes, levels: Sequence[Level]) -> int:
     node = int(tokens[0])
     for token, level in zip(tokens[1:], levels[1:], strict=False):
-        node = int(np.searchsorted(level.keys_G, node * len(levels[0].keys_G) + int(token)))
+        start, end = level.starts_of(node, node + 1)
+        node = int(start + np.searchsorted(level.tokens_G[start:end], token))
     return node

@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
-from lmzoo.ngram.counts import ABSENT, Counts, Level, find_ngrams, stream_of
+from lmzoo.ngram.counts import find_ngrams, stream_of
 from lmzoo.ngram.discounts import Discounts
+from lmzoo.ngram.levels import Level
+from lmzoo.ngram.runs import ABSENT, Counts
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -71,7 +73,7 @@ def fit_k(levels: Sequence[Level], valid: Split, n_predictable: int) -> float:
     for k, seen in enumerate(sight(valid, levels), start=1):
         # the whole context: n-1 tokens, or all there is of it near the start of a document
         is_whole_M = np.minimum(place_M + 1, len(levels)) == k
-        counts_M = np.where(is_whole_M, seen.of_ngrams(seen.level.counts_G), counts_M)
+        counts_M = np.where(is_whole_M, seen.of_ngrams(seen.level.counts_G[:]), counts_M)
         totals_M = np.where(is_whole_M, seen.of_histories(seen.level.totals_H), totals_M)
     return best_k(counts_M, totals_M, n_predictable)
 
@@ -101,7 +103,7 @@ def fit_interpolation(levels: Sequence[Level], valid: Split, n_predictable: int)
     """
     seen = sight(valid, levels)
     totals = [s.of_histories(s.level.totals_H) for s in seen]
-    own = [_ratio(s.of_ngrams(s.level.counts_G), t) for s, t in zip(seen, totals, strict=True)]
+    own = [_ratio(s.of_ngrams(s.level.counts_G[:]), t) for s, t in zip(seen, totals, strict=True)]
     buckets = [bucket(t) for t in totals]
     weights = [np.full(N_BUCKETS, 0.5) for _ in levels]
     for _ in range(_EM_ROUNDS):

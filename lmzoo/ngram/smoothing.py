@@ -3,70 +3,86 @@
 `logp_G`: ln p(token | history) of every n-gram seen.  `backoff_G`: what is added, per history, when the token was not
 seen after it and the next shorter history is asked.  A history that nothing followed adds 0.
 
-Most smoothings differ only in the *shares* of each order: what a seen n-gram keeps, and what its history has left for
-the order below.  `interpolate` and `back_off` turn shares into tables.
+Most smoothings differ only in the *shares* of each order; see `rules.py` for what they make of a block of n-grams.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lmzoo.corpus import Split
+from lmzoo.errors import InputError
+from lmzoo.ngram import rules
+from lmzoo.ngram.columns import IN_MEMORY, Column, Room
 from lmzoo.ngram.config import NgramConfig
-from lmzoo.ngram.counts import Counts, Level, continuation_counts
+from lmzoo.ngram.counts import each_continuation_counts
 from lmzoo.ngram.discounts import ESTIMATES, Discounts, for_backing_off, last_ngrams, warn_of_fallbacks
-from lmzoo.ngram.held_out import bucket, fit_interpolation, fit_k, tune_discounts
+from lmzoo.ngram.held_out import fit_interpolation, fit_k, tune_discounts
+from lmzoo.ngram.levels import Block, Level
+from lmzoo.ngram.rules import Cells, Floats, Rule, joined
+from lmzoo.ngram.runs import Counts
 from lmzoo.vocab import Vocab
-
-Floats = npt.NDArray[np.float64]
 
 # what a shorter history counts for in stupid backoff (Brants et al. 2007)
 _STUPID_FACTOR = 0.4
-# below this much, nothing is left but rounding
-_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
     """The probabilities of one order: see the module."""
 
-    logp_G: Floats
-    backoff_G: Floats
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Share:
-    """Of one order: what each seen n-gram keeps of its history's mass, and what each history has left of it."""
-
-    kept_G: Floats
-    left_H: Floats
+    logp_G: Any
+    backoff_G: Any
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counted:
-    """What a smoothing starts from.  `valid` serves to fit options, never for counts."""
+    """What a smoothing starts from.
+
+    `stream_N` is the text that was counted, each document after its `<s>`.  `held_out` serves to fit options, never for
+    counts.
+    """
 
     config: NgramConfig
     vocab: Vocab
     levels: Sequence[Level]
-    train: Split
-    valid: Split
+    stream_N: Column
+    held_out: Split | None
+    room: Room = IN_MEMORY
+
+    @property
+    def valid(self) -> Split:
+        """The held-out text.  Raises `InputError` where there is none."""
+        if self.held_out is None:
+            raise InputError(f"{self.config.fitted} is fitted on validation text, and there is none; give valid=")
+        return self.held_out
 
 
-# tables, and what is worth knowing of how they were made, as JSON values
-Smoothed = tuple[list[Table], dict[str, Any]]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Figures:
+    """The tables of all orders laid end to end: ln p of all n-grams, back-off of all below the highest order."""
+
+    logp_G: Column
+    backoff_G: Column
+
+
+# figures, and what is worth knowing of how they were made, as JSON values
+Smoothed = tuple[Figures, dict[str, Any]]
+# the counts of one order, and what is made of them
+Step = tuple[Column, Rule]
 
 
 def smooth(counted: Counted) -> Smoothed:
-    """Tables by the smoothing that the config names, and the details of how: discounts, fallbacks, fitted options."""
-    tables, details = SMOOTHINGS[counted.config.smoothing](counted)
-    return tables, {"smoothing": counted.config.smoothing, **details}
+    """Figures by the smoothing that the config names, and the details of how: discounts, fallbacks, fitted options."""
+    figures, details = SMOOTHINGS[counted.config.smoothing](counted)
+    return figures, {"smoothing": counted.config.smoothing, **details}
 
 
 def discounting(counted: Counted) -> Smoothed:
@@ -76,47 +92,52 @@ def discounting(counted: Counted) -> Smoothed:
     `ad`: absolute discounting (Ney, Essen & Kneser 1994).  `katz`: backed off (Katz 1987).  Warns with
     `DiscountWarning` for each order whose discounts are the fixed ones.
     """
-    config, levels = counted.config, counted.levels
-    is_kneser_ney = config.smoothing in ("mkn", "kn")
-    counts = continuation_counts(levels) if is_kneser_ney else [level.counts_G for level in levels]
-    discounts = _discounts(counted, counts)
-    shares = [_discounted(level, c, d) for level, c, d in zip(levels, counts, discounts, strict=True)]
-    tables = (interpolate if _is_interpolated(config) else back_off)(levels, counted.vocab, shares)
+    joining = rules.interpolate if _is_interpolated(counted.config) else rules.back_off
+    discounts: list[Discounts] = []
+
+    def steps() -> Iterator[Step]:
+        for counts_G, discount in _counts_and_discounts(counted):
+            discounts.append(discount)
+            yield counts_G, joined(partial(rules.discounted, discounts=discount), joining)
+
+    figures = _filled(counted, steps())
+    if counted.config.discounts != "tuned":
+        warn_of_fallbacks(discounts)
     fallbacks = {str(order): d.reason for order, d in enumerate(discounts, start=1) if d.reason}
-    return tables, {"discounts": [list(d.amounts) for d in discounts], "fallbacks": fallbacks}
+    return figures, {"discounts": [list(d.amounts) for d in discounts], "fallbacks": fallbacks}
 
 
 def _is_interpolated(config: NgramConfig) -> bool:
     return config.interpolated and config.smoothing != "katz"
 
 
-def _discounts(counted: Counted, counts: Sequence[Counts]) -> list[Discounts]:
-    config = counted.config
-    counted_G = [count_G.copy() for count_G in counts]
-    if config.discounts == "kenlm":
-        for n, count_G, level in zip(
-            last_ngrams(counted.train, counted.levels), counted_G, counted.levels, strict=False
-        ):
-            count_G[n] = level.counts_G[n]
-    discounts = [ESTIMATES[config.smoothing](count_G) for count_G in counted_G]
-    if not _is_interpolated(config):
-        discounts = [for_backing_off(discount) for discount in discounts]
-    if config.discounts == "tuned":
-        return tune_discounts(counted.levels, counts, discounts, counted.valid, counted.vocab.n_predictable)
-    warn_of_fallbacks(discounts)
-    return discounts
-
-
-def _discounted(level: Level, counts_G: Counts, discounts: Discounts) -> Share:
-    taken_G = discounts.of(counts_G)
-    total_H, taken_H = level.sum_by_history(counts_G), level.sum_by_history(taken_G)
-    # Katz takes nothing off high counts; a history with none else would leave the unseen impossible (as SRILM, +1)
-    total_H = np.where((total_H > 0) & (taken_H < _NOTHING), total_H + 1, total_H)
-    kept_H = level.sum_by_history(counts_G - taken_G)
-    return Share(
-        kept_G=_per_history(counts_G - taken_G, total_H, level),
-        left_H=np.divide(total_H - kept_H, total_H, out=np.ones(len(total_H)), where=total_H > 0),
+def _counts_and_discounts(counted: Counted) -> Iterator[tuple[Column, Discounts]]:
+    """Order by order, so that only the latest counts need be there."""
+    levels, config = counted.levels, counted.config
+    is_kneser_ney = config.smoothing in ("mkn", "kn")
+    counts = each_continuation_counts(levels, counted.room) if is_kneser_ney else (level.counts_G for level in levels)
+    last = last_ngrams(counted.stream_N[:], counted.vocab, levels) if config.discounts == "kenlm" else []
+    estimated = ((counts_G, _estimate(counts_G, order, counted, last)) for order, counts_G in enumerate(counts))
+    if config.discounts != "tuned":
+        yield from estimated
+        return
+    all_counts, start = zip(*estimated, strict=True)
+    yield from zip(
+        all_counts,
+        tune_discounts(levels, all_counts, start, counted.valid, counted.vocab.n_predictable),
+        strict=True,
     )
+
+
+def _estimate(counts_G: Column, order: int, counted: Counted, last: Sequence[int]) -> Discounts:
+    """The discounts of the order at this place; `last`: of the first few the n-gram whose plain count KenLM counts."""
+    config = counted.config
+    if order < len(last):
+        n = last[order]
+        counts_G = counts_G[:].copy()
+        counts_G[n : n + 1] = counted.levels[order].counts_G[n : n + 1]
+    discounts = ESTIMATES[config.smoothing](counts_G)
+    return discounts if _is_interpolated(config) else for_backing_off(discounts)
 
 
 def witten_bell(counted: Counted) -> Smoothed:
@@ -124,13 +145,8 @@ def witten_bell(counted: Counted) -> Smoothed:
 
     Witten & Bell 1991; interpolated as by Chen & Goodman 1998, eq. 17.
     """
-    shares = []
-    for level in counted.levels:
-        types_H = level.sum_by_history(level.counts_G > 0)
-        total_H = level.totals_H + types_H
-        left_H = np.divide(types_H, total_H, out=np.ones(len(total_H)), where=total_H > 0)
-        shares.append(Share(kept_G=_per_history(level.counts_G, total_H, level), left_H=left_H))
-    return interpolate(counted.levels, counted.vocab, shares), {}
+    rule = joined(rules.witten_bell, rules.interpolate)
+    return _filled(counted, [(level.counts_G, rule) for level in counted.levels]), {}
 
 
 def jelinek_mercer(counted: Counted) -> Smoothed:
@@ -139,12 +155,11 @@ def jelinek_mercer(counted: Counted) -> Smoothed:
     Jelinek & Mercer 1980; buckets of histories as by Bahl, Jelinek & Mercer 1983.
     """
     weights = fit_interpolation(counted.levels, counted.valid, counted.vocab.n_predictable)
-    shares = []
-    for level, weight in zip(counted.levels, weights, strict=True):
-        weight_H = np.where(level.totals_H > 0, weight[bucket(level.totals_H)], 0.0)
-        kept_G = weight_H[level.history_G] * _per_history(level.counts_G, level.totals_H, level)
-        shares.append(Share(kept_G=kept_G, left_H=1 - weight_H))
-    return interpolate(counted.levels, counted.vocab, shares), {"weights": [w.tolist() for w in weights]}
+    steps = [
+        (level.counts_G, joined(partial(rules.weighted, weights=of_order), rules.interpolate))
+        for level, of_order in zip(counted.levels, weights, strict=True)
+    ]
+    return _filled(counted, steps), {"weights": [w.tolist() for w in weights]}
 
 
 def maximum_likelihood(counted: Counted) -> Smoothed:
@@ -163,9 +178,11 @@ def stupid_backoff(counted: Counted) -> Smoothed:
     return _frequencies(counted, math.log(_STUPID_FACTOR)), {"factor": _STUPID_FACTOR}
 
 
-def _frequencies(counted: Counted, backoff: float) -> list[Table]:
-    logps = [_log(_per_history(level.counts_G, level.totals_H, level)) for level in counted.levels]
-    return _tables(logps, [np.where(level.totals_H > 0, backoff, 0.0) for level in counted.levels[1:]])
+def _frequencies(counted: Counted, backoff: float) -> Figures:
+    def rule(block: Block, counts_G: Counts, lower_G: Floats) -> Cells:
+        return rules.frequencies(block, counts_G, backoff)
+
+    return _filled(counted, [(level.counts_G, rule) for level in counted.levels], mixes=False)
 
 
 def add_k(counted: Counted) -> Smoothed:
@@ -177,18 +194,14 @@ def add_k(counted: Counted) -> Smoothed:
     k = counted.config.k
     if k is None:
         k = fit_k(levels, counted.valid, n_predictable)
-    mass = k * n_predictable
-    logps, backoffs = [], []
-    for order, level in enumerate(levels, start=1):
-        is_highest = order == len(levels)
-        logp_G = np.log((level.counts_G + k) / (level.totals_H[level.history_G] + mass))
-        logps.append(np.where(level.starts_G | is_highest, logp_G, -math.log(n_predictable)))
-        if order > 1:
-            is_whole_H = (levels[order - 2].starts_G | is_highest) & (level.totals_H > 0)
-            # relative to the uniform distribution below: k / (C + k V) over 1 / V
-            backoffs.append(np.where(is_whole_H, np.log(mass / (level.totals_H + mass)), 0.0))
-    logps[0][counted.vocab.bos_id] = -math.inf
-    return _tables(logps, backoffs), {"k": k}
+
+    def step(level: Level, below: Level | None) -> Step:
+        def rule(block: Block, counts_G: Counts, lower_G: Floats) -> Cells:
+            return rules.add_k(block, counts_G, k, n_predictable, below, is_highest=level is levels[-1])
+
+        return level.counts_G, rule
+
+    return _filled(counted, map(step, levels, [None, *levels[:-1]]), mixes=False), {"k": k}
 
 
 SMOOTHINGS: Mapping[str, Callable[[Counted], Smoothed]] = {
@@ -204,52 +217,30 @@ SMOOTHINGS: Mapping[str, Callable[[Counted], Smoothed]] = {
 }
 
 
-def interpolate(levels: Sequence[Level], vocab: Vocab, shares: Sequence[Share]) -> list[Table]:
-    """What is left at each order is spread over the whole order below; order 0 is uniform."""
-    below_G = np.full(1, 1 / vocab.n_predictable)
-    logps: list[Floats] = []
-    backoffs: list[Floats] = []
-    for level, share in zip(levels, shares, strict=True):
-        below_G = share.kept_G + share.left_H[level.history_G] * below_G[level.suffix_G]
-        if not logps:
-            below_G[vocab.bos_id] = 0.0
-        logps.append(_log(below_G))
-        backoffs.append(_log(share.left_H))
-    return _tables(logps, backoffs[1:])
+def _filled(counted: Counted, steps: Iterable[Step], *, mixes: bool = True) -> Figures:
+    """The figures of all orders from the lowest up, block by block.
+
+    `mixes`: each order mixes in the one below; order 0 is uniform.
+    """
+    room, levels = counted.room, counted.levels
+    bounds = [0, *accumulate(map(len, levels))]
+    logp_G, backoff_G = room.empty(bounds[-1], np.float64), room.empty(bounds[-2], np.float64)
+    below: Column = np.full(1, 1 / counted.vocab.n_predictable)
+    for number, (level, (counts_G, rule)) in enumerate(zip(levels, steps, strict=True)):
+        # the highest order is mixed into none
+        p_G = room.empty(len(level) if mixes and level is not levels[-1] else 0, np.float64)
+        lower_G = room.picked(below, level.suffix_G) if mixes else None
+        for block in level.blocks(room.n_grams):
+            part = block.grams
+            cells = rule(block, counts_G[part], np.zeros(0) if lower_G is None else lower_G[part])
+            logp_G[_moved(part, bounds[number])] = cells.logp_G
+            if number:  # the empty history backs off to nothing
+                backoff_G[_moved(block.histories, bounds[number - 1])] = cells.backoff_H
+            if len(p_G):
+                p_G[part] = cells.p_G
+        below = p_G
+    return Figures(logp_G=logp_G, backoff_G=backoff_G)
 
 
-def back_off(levels: Sequence[Level], vocab: Vocab, shares: Sequence[Share]) -> list[Table]:
-    """What is left at each order goes to the tokens never seen after the history, as the order below has them."""
-    below_G = np.full(1, 1 / vocab.n_predictable)
-    logps, backoffs = [], []
-    for order, (level, share) in enumerate(zip(levels, shares, strict=True), start=1):
-        is_seen_G = (level.counts_G > 0) if order == 1 else np.ones(len(level.keys_G), np.bool_)
-        # what the order below gives to tokens never seen here
-        rest_H = 1 - level.sum_by_history(np.where(is_seen_G, below_G[level.suffix_G], 0.0))
-        is_full_H = rest_H < _NOTHING
-        kept_H = level.sum_by_history(share.kept_G)
-        scale_H = np.where(is_full_H & (kept_H > 0), 1 / np.where(kept_H > 0, kept_H, 1.0), 1.0)
-        factor_H = np.where(is_full_H, 1.0, share.left_H / np.where(is_full_H, 1.0, rest_H))
-        kept_G = share.kept_G * scale_H[level.history_G]
-        below_G = np.where(is_seen_G, kept_G, factor_H[level.history_G] * below_G[level.suffix_G])
-        if order == 1:
-            below_G[vocab.bos_id] = 0.0
-        logps.append(_log(below_G))
-        backoffs.append(_log(factor_H))
-    return _tables(logps, backoffs[1:])
-
-
-def _per_history(values_G: npt.NDArray[Any], total_H: Floats, level: Level) -> Floats:
-    """Values of n-grams over the total of their history; 0 in a history without any."""
-    total_G = total_H[level.history_G]
-    return np.asarray(np.divide(values_G, total_G, out=np.zeros(len(total_G)), where=total_G > 0))
-
-
-def _tables(logps: Sequence[Floats], backoffs: Sequence[Floats]) -> list[Table]:
-    # nothing is longer than the highest order, so it backs off to nothing
-    return [Table(logp_G=p, backoff_G=b) for p, b in zip(logps, [*backoffs, np.zeros(0)], strict=True)]
-
-
-def _log(p_G: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(p_G))
+def _moved(part: slice, by: int) -> slice:
+    return slice(part.start + by, part.stop + by)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
-from lmzoo.errors import LmzooError
+from lmzoo.errors import LmzooError, OptionValueError
 from lmzoo.interface import Progress
+from lmzoo.ngram.columns import IN_MEMORY, Column, Room, disk_room
 from lmzoo.ngram.config import NgramConfig
-from lmzoo.ngram.counts import Level, count_ngrams
+from lmzoo.ngram.counts import count_levels, with_starts
+from lmzoo.ngram.levels import Level
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.planting import planted
 from lmzoo.ngram.prune import prune_by_count, prune_by_entropy, prune_to_size
 from lmzoo.ngram.smoothing import Counted, smooth
-from lmzoo.ngram.trie import from_keys
 from lmzoo.vocab import Vocab
+
+# Bytes that work takes: of the arrays that exist at once, for each token sorted, for each n-gram smoothed, for each
+# value looked up
+_BYTES_A_POSITION = 80
+_BYTES_A_GRAM = 256
+_BYTES_A_VALUE = 32
+# bytes on disk, at most, for each token of the text: of one order, and of the runs of the order that is counted
+_DISK_BYTES_AN_ORDER = 44
+_DISK_BYTES_OF_RUNS = 36
 
 
 class NgramTrainer:
@@ -39,20 +51,56 @@ class NgramTrainer:
 
     def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
         """Count, smooth, and yield once, at the end."""
-        levels = count_ngrams(train, self.config.order)
-        tables, details = smooth(
-            Counted(config=self.config, vocab=self._vocab, levels=levels, train=train, valid=valid)
-        )
-        trie = from_keys([level.keys_G for level in levels], tables, len(self._vocab))
-        model = NgramModel(self._vocab, trie, details)
-        self._model = self._pruned(model, levels) if self.config.is_pruned else model
+        stream_N = with_starts(train)
+        with room_for(self.config) as room:
+            self._model = model_of(self.config, self._vocab, stream_N, valid, room)
         yield Progress(tokens=train.n_tokens)
 
-    def _pruned(self, model: NgramModel, levels: Sequence[Level]) -> NgramModel:
-        if self.config.cutoffs is not None:
-            model = prune_by_count(model, [level.counts_G for level in levels], self.config.least_counts)
-        if self.config.prune is not None:
-            model = prune_by_entropy(model, self.config.prune)
-        if self.config.max_ngrams is not None:
-            model = prune_to_size(model, self.config.max_ngrams)
-        return model
+
+@contextlib.contextmanager
+def room_for(config: NgramConfig) -> Iterator[Room]:
+    """Room to count in, as the config bounds it; temporary files are gone at its end."""
+    n_bytes = config.max_memory_bytes
+    if n_bytes is None:
+        yield IN_MEMORY
+        return
+    with disk_room(
+        n_grams=n_bytes // _BYTES_A_GRAM,
+        n_positions=n_bytes // _BYTES_A_POSITION,
+        n_values=n_bytes // _BYTES_A_VALUE,
+        need=f"up to {_DISK_BYTES_AN_ORDER * config.order + _DISK_BYTES_OF_RUNS} bytes for each token of the text",
+    ) as room:
+        yield room
+
+
+def check_memory(config: NgramConfig, vocab: Vocab) -> None:
+    """Raise `OptionValueError` where the continuations of one history, up to one for each symbol, would not fit."""
+    n_bytes, least = config.max_memory_bytes, _BYTES_A_GRAM * len(vocab)
+    if n_bytes is not None and n_bytes < least:
+        raise OptionValueError(
+            f"max_memory={config.max_memory} is too little for {len(vocab)} symbols, any of which may follow one "
+            f"history: at least {-(-least >> 20)}M is needed, or a larger min_freq"
+        )
+
+
+def model_of(config: NgramConfig, vocab: Vocab, stream_N: Column, held_out: Split | None, room: Room) -> NgramModel:
+    """The model of documents laid end to end, each after its `<s>`.
+
+    Raises `OptionValueError` where they cannot be counted in so little memory.
+    """
+    check_memory(config, vocab)
+    levels = count_levels(stream_N, vocab, config.order, room)
+    counted = Counted(config=config, vocab=vocab, levels=levels, stream_N=stream_N, held_out=held_out, room=room)
+    figures, details = smooth(counted)
+    model = NgramModel(vocab, planted(levels, figures, room), details)
+    return _pruned(model, config, levels) if config.is_pruned else model
+
+
+def _pruned(model: NgramModel, config: NgramConfig, levels: Sequence[Level]) -> NgramModel:
+    if config.cutoffs is not None:
+        model = prune_by_count(model, [level.counts_G[:] for level in levels], config.least_counts)
+    if config.prune is not None:
+        model = prune_by_entropy(model, config.prune)
+    if config.max_ngrams is not None:
+        model = prune_to_size(model, config.max_ngrams)
+    return model

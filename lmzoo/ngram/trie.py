@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.ngram.counts import ABSENT, Keys
+from lmzoo.ngram.runs import token_type
 from lmzoo.ngram.smoothing import Table
 
 Array = npt.NDArray[Any]
@@ -90,12 +91,20 @@ class Starts:
         """From how many continuations each node has, order by order up to the last but one."""
         counts = [np.zeros(0, np.int64), *n_following_H]
         starts_H1 = n_symbols + np.concatenate(([0], np.cumsum(np.concatenate(counts), dtype=np.int64)))
-        first_V1, longer_H1 = starts_H1[: n_symbols + 1].copy(), starts_H1[n_symbols:]
-        bases_B = longer_H1[::BLOCK].copy()
-        longer_H1 -= np.repeat(bases_B, BLOCK)[: len(longer_H1)]
-        # one type for nearly all models, so that compiled code is made once
-        dtype = np.uint16 if int(longer_H1.max(initial=0)) <= np.iinfo(np.uint16).max else np.uint32
-        return cls(first_V1=first_V1, bases_B=bases_B, within_H1=longer_H1.astype(dtype))
+        bases_B, within_H1 = packed(starts_H1[n_symbols:])
+        narrow_H1 = within_H1.astype(distance_type(int(within_H1.max(initial=0))))
+        return cls(first_V1=starts_H1[: n_symbols + 1].copy(), bases_B=bases_B, within_H1=narrow_H1)
+
+
+def packed(starts_H: npt.NDArray[np.integer[Any]]) -> tuple[Ids, Ids]:
+    """Of rising starts every 64th, and what each is beyond the last such one."""
+    bases_B = starts_H[::BLOCK].astype(np.int64)
+    return bases_B, starts_H - np.repeat(bases_B, BLOCK)[: len(starts_H)]
+
+
+def distance_type(most: int) -> type[np.unsignedinteger[Any]]:
+    """The type of distances up to `most`: one for nearly all models, so that compiled code is made once."""
+    return np.uint16 if most <= np.iinfo(np.uint16).max else np.uint32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,11 +195,6 @@ def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def token_type(n_symbols: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that holds every id of a vocabulary."""
-    return next(t for t in (np.uint8, np.uint16, np.uint32) if n_symbols - 1 <= np.iinfo(t).max)
 
 
 def from_keys(keys: Sequence[Keys], tables: Sequence[Table], n_symbols: int) -> Trie:

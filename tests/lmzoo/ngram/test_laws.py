@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import lmzoo
 from lmzoo.corpus import Corpus
-from lmzoo.ngram import counts
 from lmzoo.ngram.counts import count_ngrams, counts_of_counts
 from lmzoo.ngram.discounts import Discounts, DiscountWarning, katz_discounts, modified_discounts, single_discount
 from lmzoo.ngram.held_out import best_k, fit_interpolation
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.runs import sorted_with_places
 from tests.lmzoo.ngram import oracle
 
 SMOOTHINGS = (
@@ -79,7 +79,7 @@ def test_counts_are_those_of_a_dictionary(train: list[str], order: int) -> None:
 def test_keys_are_sorted_packed_or_not(keys: list[int], offset: int) -> None:
     # beside so large a key there is no room for a place
     keys_M = np.array([*keys, offset], np.int64)
-    sorted_M, by_key = counts._sorted(keys_M)
+    sorted_M, by_key = sorted_with_places(keys_M.copy())
     assert sorted_M.tolist() == sorted(keys_M.tolist())
     assert sorted(by_key.tolist()) == list(range(len(keys_M)))
     assert keys_M[by_key].tolist() == sorted_M.tolist()

@@ -1,0 +1,176 @@
+"""Text from anywhere, piece by piece: how files and documents become segments without ever being held as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lmzoo.corpus import Policy, cut_segments
+from lmzoo.errors import InputError
+from lmzoo.segments import Segments
+from lmzoo.text import Normalizer, Tokenizer, check_encodable, read_blocks, with_line_feeds
+
+# characters of segments worked on at once, and bytes of a file read at once
+CHUNK_CHARS = 1 << 20
+
+_END_OF_LETTERS = re.compile(r"[A-Za-z](?=[^A-Za-z])")
+_SEPARATORS = " \t\n"
+
+Pieces = Iterator[str]
+
+
+class Chunk(NamedTuple):
+    """Some segments; the last of them may go on in the next chunk."""
+
+    segments: Segments
+    is_open: bool
+
+
+def texts_of(source: Any) -> Iterator[Pieces]:
+    """The texts of a path, or of an iterable of paths and texts, each in pieces.  Line ends are LF.
+
+    Raises `InputError` and its kinds for what is neither, and for what cannot be read.
+    """
+    if isinstance(source, str | Path):
+        yield read_blocks(Path(source), CHUNK_CHARS)
+        return
+    if isinstance(source, list | tuple) and source and all(isinstance(s, str) and _is_file(s) for s in source):
+        raise InputError(f"{source[0]!r} names a file; in a list, give pathlib.Path({source[0]!r}) to have it read")
+    for number, item in enumerate(items_of(source), start=1):
+        if isinstance(item, Path):
+            yield read_blocks(item, CHUNK_CHARS)
+        elif isinstance(item, str):
+            check_encodable(item, f"document {number}")
+            yield iter((with_line_feeds(item),))
+        else:
+            raise InputError(f"document {number} is a text (str) or the Path of one, got {type(item).__name__}")
+
+
+def items_of(source: Any) -> Iterator[Any]:
+    """The items of an iterable.  Raises `InputError` for what is none."""
+    if not isinstance(source, Iterable):
+        raise InputError(
+            f"text comes as a path, or as an iterable of paths, texts or arrays of ids, got {type(source).__name__}"
+        )
+    return iter(source)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # longer than a name can be, or with a NUL
+        return False
+
+
+def chunks_of(texts: Iterable[Pieces], policy: Policy, normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
+    """The segments of texts as a corpus has them, a bounded number of characters at a time.
+
+    Only a paragraph, and what has no place where it could be cut in two, is in memory as a whole however long.
+    """
+    if policy == "file":
+        return _whole_texts(texts, normalizer, tokenizer)
+    if policy == "paragraph":
+        return _paragraphs(_in_batches(_ended(texts, "\n\n")), normalizer)
+    return _lines(_in_batches(_ended(texts, "\n")), normalizer, tokenizer)
+
+
+def _whole_texts(texts: Iterable[Pieces], normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
+    """Short texts together, long ones in parts."""
+    short: list[str] = []
+    n_chars = 0
+    for pieces in texts:
+        waiting, is_open = "", False
+        for piece in pieces:
+            waiting += piece
+            cut = _cut(waiting, normalizer, tokenizer)
+            if cut:
+                yield Chunk(Segments.of(short), is_open=False)
+                yield Chunk(Segments.of([waiting[:cut]]), is_open=True)
+                short, waiting, is_open = [], waiting[cut:], True
+        if waiting or is_open:
+            short.append(waiting)
+            n_chars += len(waiting)
+        if is_open or n_chars >= CHUNK_CHARS:
+            yield Chunk(Segments.of(short), is_open=False)
+            short, n_chars = [], 0
+    yield Chunk(Segments.of(short), is_open=False)
+
+
+def _lines(batches: Iterable[str], normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
+    waiting, is_open = "", False
+    for batch in batches:
+        waiting += batch
+        end = waiting.rfind("\n") + 1
+        whole, waiting = waiting[:end], waiting[end:]
+        if whole and is_open:
+            last, _, whole = whole.partition("\n")
+            yield Chunk(Segments.of([last]), is_open=False)
+            is_open = False
+        segments, _ = cut_segments(whole, "line", normalizer)
+        yield Chunk(segments, is_open=False)
+        cut = _cut(waiting, normalizer, tokenizer)
+        # a line that is blank so far may be no segment at all
+        if cut and (is_open or not _is_blank(waiting[:cut], normalizer)):
+            yield Chunk(Segments.of([waiting[:cut]]), is_open=True)
+            waiting, is_open = waiting[cut:], True
+
+
+def _paragraphs(batches: Iterable[str], normalizer: Normalizer) -> Iterator[Chunk]:
+    waiting = ""
+    for batch in batches:
+        lines = (waiting + batch).split("\n")
+        # behind the last line end there is no line yet
+        last_blank = next((i for i in range(len(lines) - 2, -1, -1) if _is_blank(lines[i], normalizer)), -1)
+        segments, _ = cut_segments("\n".join(lines[: last_blank + 1]), "paragraph", normalizer)
+        yield Chunk(segments, is_open=False)
+        waiting = "\n".join(lines[last_blank + 1 :])
+
+
+def _is_blank(line: str, normalizer: Normalizer) -> bool:
+    return not normalizer.apply(line).strip(" \t")
+
+
+def _ended(texts: Iterable[Pieces], end: str) -> Pieces:
+    """All texts as one, each closed so that nothing of it joins what follows."""
+    for pieces in texts:
+        yield from pieces
+        yield end
+
+
+def _in_batches(pieces: Iterable[str]) -> Iterator[str]:
+    batch: list[str] = []
+    n_chars = 0
+    for piece in pieces:
+        batch.append(piece)
+        n_chars += len(piece)
+        if n_chars >= CHUNK_CHARS:
+            yield "".join(batch)
+            batch, n_chars = [], 0
+    yield "".join(batch)
+
+
+def _cut(text: str, normalizer: Normalizer, tokenizer: Tokenizer) -> int:
+    """Where a long text can be cut in two parts that are normalised and tokenized each alone; 0: nowhere, or short.
+
+    White space runs become one space under `letters`, and no word may be cut.
+    """
+    if len(text) < CHUNK_CHARS:
+        return 0
+    if normalizer.name == "letters":
+        return _last_end_of_letters(text)
+    if normalizer.lossless and not tokenizer.by_words:
+        return len(text)
+    return max(0, *(text.rfind(separator) for separator in _SEPARATORS))
+
+
+def _last_end_of_letters(text: str) -> int:
+    """The last place between a letter and what is none."""
+    reach = 1 << 8
+    while True:
+        start = max(len(text) - reach, 0)
+        found = [match.end() for match in _END_OF_LETTERS.finditer(text, start)]
+        if found or not start:
+            return found[-1] if found else 0
+        reach <<= 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +12,7 @@ import click
 
 from lmzoo.cli.rows import Rows
 from lmzoo.cli.scoring import STDIN, read_input, score_files, star
+from lmzoo.cli.whole import joined_text, require_files, train_on_all
 from lmzoo.errors import StorageError, UnknownModelError, did_you_mean
 from lmzoo.text import NORMALIZERS, TOKENIZERS
 
@@ -47,6 +48,7 @@ Examples:
   python -m lmzoo train ngram:order=4,smoothing=addk book.txt --tokens word -o book.lm
   python -m lmzoo train lstm-cudnn:hidden=128 --corpus timemachine --budget 60 -o lstm.lm
   python -m lmzoo train kn5 --train a.txt --test b.txt --tokens word -o kn5.lm
+  python -m lmzoo train kn5 news-*.txt --all --tokens word --max-memory 1G -o news.lm
 """
 
 _SCORE_EXAMPLES = """\b
@@ -124,26 +126,43 @@ _DOCUMENTS_HELP = (
 )
 
 
+_ALL_HELP = (
+    "Train on all of TEXT and cut nothing off.  It is read once, piece by piece, so it may be larger than memory; for "
+    "counting models only.  --valid gives a text for what is fitted, where there is anything."
+)
+_MAX_MEMORY_HELP = (
+    "Count in so much memory, such as 200M or 1.5G, and keep the rest in temporary files (under $TMPDIR); the model is "
+    "the same.  It bounds what comes on top of the text in memory and, with --all, of the vocabulary alone.  For "
+    "counting models."
+)
+
+
 @cli.command(epilog=_TRAIN_EXAMPLES)
 @click.argument("spec")
-@click.argument("text", required=False, metavar="[TEXT]")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where the model is written.")
 @text_options
+@click.option("--all", "is_all", is_flag=True, help=_ALL_HELP)
+@click.option("--max-memory", metavar="SIZE", help=_MAX_MEMORY_HELP)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of everything random.")
 @click.option("--budget", type=float, metavar="SECONDS", help="Seconds of training (default 15 for neural models).")
 @click.option("--epochs", type=float, metavar="N", help="Passes over the training text.")
 @click.option("--max-steps", type=int, metavar="N", help="Optimiser steps.")
 @click.option("--device", default="cpu", show_default=True, help="Where neural models train: cpu or cuda.")
-def train(spec: str, text: str | None, output: str, **options: Any) -> None:
-    """Train the model SPEC on TEXT (a UTF-8 file, cut 80/10/10), or on a named corpus, and write it to a file.
+def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memory: str | None, **options: Any) -> None:
+    """Train the model SPEC on TEXT (a UTF-8 file), or on a named corpus, and write it to a file.
 
     SPEC is a name, then options after a colon: trigram, or lstm-cudnn:hidden=128,lr=0.5.
+
+    Several TEXT files are read as one text, one after the other.  It is cut 80/10/10, and the first part is trained on;
+    with --all nothing is cut off.
     """
     from lmzoo import driver, storage
     from lmzoo.registry import resolve_config
     from lmzoo.spec import parse_spec
 
     limits = {name: options.pop(name) for name in ("seed", "budget", "epochs", "max_steps", "device")}
+    spec = _with_memory(spec, max_memory)
     # faults are found out before hours of training, not after
     resolve_config(spec)
     driver.budget_for(
@@ -153,31 +172,51 @@ def train(spec: str, text: str | None, output: str, **options: Any) -> None:
         raise StorageError(f"cannot write {output!r}: give the name of a file")
     if not Path(output).parent.is_dir():
         raise StorageError(f"cannot write {output}: there is no folder {Path(output).parent}")
-    corpus = corpus_of(text, **options)
+    if is_all:
+        train_on_all(spec, texts, output, **options)
+        return
+    corpus = corpus_of(texts, **options)
     _note_oddities(corpus)
     model = driver.train(spec, corpus, **limits)
     storage.save(model, output)
     click.echo(_trained(spec, model, corpus, output), err=True)
 
 
+def _with_memory(spec: str, max_memory: str | None) -> str:
+    """The spec with a bound on memory, one more of its options."""
+    return spec if max_memory is None else f"{spec}{',' if ':' in spec else ':'}max_memory={max_memory}"
+
+
 def corpus_of(
-    text: str | None, *, corpus: str | None, train: str | None, valid: str | None, test: str | None, **reading: Any
+    texts: Sequence[str],
+    *,
+    corpus: str | None,
+    train: str | None,
+    valid: str | None,
+    test: str | None,
+    **reading: Any,
 ) -> Corpus:
-    """The corpus that `text_options` and a TEXT name."""
-    from lmzoo.corpus import load_corpus
+    """The corpus that `text_options` and TEXT files name."""
+    from lmzoo.corpus import corpus_from_texts, load_corpus
     from lmzoo.sources import SOURCES
 
-    given = [text is not None, corpus is not None, any((train, valid, test))]
+    given = [bool(texts), corpus is not None, any((train, valid, test))]
     if sum(given) != 1:
         raise click.UsageError("give one of: a TEXT file, --corpus NAME, or --train and --test files")
     if given[2] and not (train and test):
         raise click.UsageError("--train and --test go together; --valid is optional")
-    if text is not None:
-        if not Path(text).exists():
-            raise click.UsageError(f"no file {text!r}; for a corpus by name write --corpus {text}")
+    require_files(texts)
+    if len(texts) > 1:
+        return corpus_from_texts({"whole": joined_text(texts)}, name=Path(texts[0]).name, **_given(reading))
+    if texts:
         # a file is asked for here, even one that is named like a corpus
-        corpus = str(Path(text).absolute()) if text in SOURCES else text
+        corpus = str(Path(texts[0]).absolute()) if texts[0] in SOURCES else texts[0]
     return load_corpus(corpus, train=train, valid=valid, test=test, **reading)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _note_oddities(corpus: Corpus) -> None:

@@ -43,7 +43,7 @@ def counts(text: str | None, order: int, ngram: str | None, k: int, discounts: s
     """
     if ngram is not None and discounts is not None:
         raise click.UsageError("give one of --ngram and --discounts")
-    corpus = corpus_of(text, **reading)
+    corpus = corpus_of([] if text is None else [text], **reading)
     if ngram is not None:
         _about(corpus, ngram, k)
     elif discounts is not None:

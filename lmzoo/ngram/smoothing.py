@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from lmzoo.corpus import Split
-from lmzoo.errors import InputError
 from lmzoo.ngram import rules
 from lmzoo.ngram.columns import IN_MEMORY, Column, Room
 from lmzoo.ngram.config import NgramConfig
@@ -59,9 +58,8 @@ class Counted:
 
     @property
     def valid(self) -> Split:
-        """The held-out text.  Raises `InputError` where there is none."""
-        if self.held_out is None:
-            raise InputError(f"{self.config.fitted} is fitted on validation text, and there is none; give valid=")
+        """The held-out text of a smoothing that is fitted."""
+        assert self.held_out is not None
         return self.held_out
 
 

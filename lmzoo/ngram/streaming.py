@@ -63,6 +63,9 @@ def train_ngram(
     """
     given = {"order": order, "smoothing": smoothing, "max_memory": max_memory}
     config = configure(NgramConfig, {**given, **options}, "train_ngram")
+    if config.fitted and valid is None:
+        # said before the text is read, not after
+        raise InputError(f"{config.fitted} is fitted on validation text, and there is none; give valid")
     reader = _Reader(vocab, tokens=tokens, normalize=normalize, documents=documents, min_freq=min_freq)
     with room_for(config) as room:
         stream_N, vocab = reader.read(source, room)

@@ -132,7 +132,7 @@ def test_what_is_fitted_is_fitted_on_the_validation_text(options: dict[str, Any]
         wanted = lmzoo.train(f"ngram:order=3,{spec}", corpus)
     for given_valid in ([valid], valid.split("\n"), corpus.valid):
         assert_twins(quietly([text], order=3, valid=given_valid, **options), wanted)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is fitted on validation text, and there is none; give valid="):
+    with pytest.raises(InputError, match="is fitted on validation text, and there is none; give valid"):
         quietly([text], order=3, **options)
 
 

@@ -21,7 +21,7 @@ from lmzoo.ngram.levels import Level as Level
 from lmzoo.ngram.levels import level_of_grams, level_of_runs, level_of_symbols
 from lmzoo.ngram.runs import ABSENT as ABSENT
 from lmzoo.ngram.runs import Counts as Counts
-from lmzoo.ngram.runs import Grams, Runs, count_stretch, node_type
+from lmzoo.ngram.runs import Grams, Runs, count_stretch, node_type, nodes_at
 from lmzoo.ngram.runs import Keys as Keys
 from lmzoo.ngram.runs import Nodes as Nodes
 from lmzoo.vocab import Vocab
@@ -57,12 +57,12 @@ def count_levels(stream_N: Column, vocab: Vocab, order: int, room: Room) -> list
     levels = [_symbols(stream_N, vocab, room)]
     shorter_N = stream_N
     for k in range(2, order + 1):
-        if len(levels[-1]) * len(vocab) > _MOST_KEYS:
+        if len(levels[-1]) * len(vocab) >= _MOST_KEYS:
             raise InputError(
-                f"order {k} has {len(levels[-1])} histories and {len(vocab)} symbols, more than 2^63 pairs of the two; "
+                f"order {k} has {len(levels[-1])} histories and {len(vocab)} symbols, 2^63 pairs of the two or more; "
                 f"take a lower order or a larger min_freq"
             )
-        level, shorter_N = _one_order_up(stream_N, shorter_N, levels[-1], vocab.bos_id, room)
+        level, shorter_N = _one_order_up(stream_N, shorter_N, levels[-1], vocab, room, is_highest=k == order)
         levels.append(level)
     return levels
 
@@ -75,31 +75,40 @@ def _symbols(stream_N: Column, vocab: Vocab, room: Room) -> Level:
     return level_of_symbols(counts_V.astype(node_type(len(stream_N))), vocab.bos_id)
 
 
-def _one_order_up(stream_N: Column, shorter_N: Column, below: Level, bos_id: int, room: Room) -> tuple[Level, Column]:
-    """The n-grams one order above `below`, and the id of the one that ends at each position (`ABSENT` at starts)."""
+def _one_order_up(
+    stream_N: Column, shorter_N: Column, below: Level, vocab: Vocab, room: Room, *, is_highest: bool
+) -> tuple[Level, Column]:
+    """The n-grams one order above `below`, and the id of the one that ends at each position (`ABSENT` at starts).
+
+    Nobody asks for ids of the highest order, so there are none.
+    """
     n_positions = len(stream_N)
+
+    def stretch(part: slice) -> tuple[Grams, Keys]:
+        tokens_N, here_N = stream_N[part], shorter_N[part]
+        history_N = np.empty(len(here_N), node_type(n_positions))
+        history_N[1:] = here_N[:-1]
+        history_N[:1] = shorter_N[part.start - 1 : part.start] if part.start else ABSENT
+        return count_stretch(tokens_N, history_N, here_N, tokens_N == vocab.bos_id, (len(below), len(vocab)))
+
     if room.n_positions is None or n_positions <= room.n_positions:
-        grams, all_N = _stretch(stream_N, shorter_N, slice(0, n_positions), below.n_symbols, bos_id)
+        grams, place_M = stretch(slice(0, n_positions))
+        all_N = np.zeros(0) if is_highest else nodes_at(grams, place_M, n_positions)
+        del place_M
         return level_of_grams(grams, below), all_N
     runs = Runs.empty(n_positions, room)
-    nodes_N = room.empty(n_positions, node_type(n_positions))
+    nodes_N = room.empty(0 if is_highest else n_positions, node_type(n_positions))
     stretches = list(parts_of(n_positions, room.n_positions))
     for part in stretches:
-        grams, nodes_N[part] = _stretch(stream_N, shorter_N, part, below.n_symbols, bos_id)
+        grams, place_M = stretch(part)
         runs.append(grams)
+        if not is_highest:
+            nodes_N[part] = nodes_at(grams, place_M, part.stop - part.start)
     level = level_of_runs(runs, below, room)
-    for run, part in enumerate(stretches):
+    for run, part in enumerate([] if is_highest else stretches):
         # ABSENT is -1, which finds ABSENT at the end
         nodes_N[part] = runs.numbers(run)[nodes_N[part]]
     return level, nodes_N
-
-
-def _stretch(stream_N: Column, shorter_N: Column, part: slice, n_symbols: int, bos_id: int) -> tuple[Grams, Nodes]:
-    tokens_N, here_N = stream_N[part], shorter_N[part]
-    history_N = np.empty(len(here_N), node_type(len(stream_N)))
-    history_N[1:] = here_N[:-1]
-    history_N[:1] = shorter_N[part.start - 1 : part.start] if part.start else ABSENT
-    return count_stretch(tokens_N, history_N, here_N, tokens_N == bos_id, n_symbols)
 
 
 def continuation_counts(levels: Sequence[Level]) -> list[Counts]:

@@ -41,39 +41,50 @@ def token_type(n_symbols: int) -> type[np.unsignedinteger[Any]]:
 
 
 def count_stretch(
-    tokens_N: Nodes, history_N: Nodes, shorter_N: Nodes, is_first_N: npt.NDArray[np.bool_], n_symbols: int
-) -> tuple[Grams, Nodes]:
-    """The n-grams that end in a stretch of text, and at each position which of them does, or `ABSENT`.
+    tokens_N: Nodes, history_N: Nodes, shorter_N: Nodes, is_first_N: npt.NDArray[np.bool_], shape: tuple[int, int]
+) -> tuple[Grams, Keys]:
+    """The n-grams that end in a stretch of text, and the places where they end, n-gram by n-gram.
 
     Args:
         tokens_N: the text.
-        history_N, shorter_N: the n-grams one order below that end before and at each position.
+        history_N, shorter_N: the n-grams one order below that end before and at each place.
         is_first_N: where a document starts; nothing but `<s>` itself ends there.
+        shape: how many histories there are, and symbols.
     """
-    ends_M = np.flatnonzero((history_N != ABSENT) & ~is_first_N)
-    keys_M = history_N[ends_M].astype(np.int64)
-    keys_M *= n_symbols
-    keys_M += tokens_N[ends_M]
-    sorted_M, place_M = sorted_with_places(keys_M)
-    is_new_M, new_G = _first_of_each(sorted_M)
-    ends_M = ends_M[place_M]
-    nodes_N = np.full(len(tokens_N), ABSENT, history_N.dtype)
-    nodes_N[ends_M] = np.cumsum(is_new_M, dtype=history_N.dtype) - 1
+    n_histories, n_symbols = shape
+    keys_N = history_N.astype(np.int64)
+    keys_N *= n_symbols
+    keys_N += tokens_N
+    is_outside_N = (history_N == ABSENT) | is_first_N
+    # behind all others: a few too many are sorted sooner than the right ones are picked out
+    none = n_histories * n_symbols
+    keys_N[is_outside_N] = none
+    n_ends = len(keys_N) - int(np.count_nonzero(is_outside_N))
+    sorted_M, place_M = (array[:n_ends] for array in sorted_with_places(keys_N, none))
+    new_G = np.flatnonzero(_is_new(sorted_M))
     grams = Grams(
         keys_G=sorted_M[new_G],
-        counts_G=np.diff(new_G, append=len(sorted_M)).astype(history_N.dtype),
-        suffix_G=shorter_N[ends_M[new_G]],
+        counts_G=np.diff(new_G, append=n_ends).astype(history_N.dtype),
+        suffix_G=shorter_N[place_M[new_G]],
     )
-    return grams, nodes_N
+    return grams, place_M
 
 
-def sorted_with_places(keys_M: Keys) -> tuple[Keys, Keys]:
-    """The keys in order and the place of each before; the array given is used up.
+def nodes_at(grams: Grams, place_M: Keys, n_positions: int) -> Nodes:
+    """At each position of a stretch the n-gram that ends there, or `ABSENT`."""
+    dtype = grams.suffix_G.dtype
+    nodes_N = np.full(n_positions, ABSENT, dtype)
+    nodes_N[place_M] = np.repeat(np.arange(len(grams.keys_G), dtype=dtype), grams.counts_G)
+    return nodes_N
+
+
+def sorted_with_places(keys_M: Keys, most: int) -> tuple[Keys, Keys]:
+    """Keys up to `most` in order, and the place of each before; the array given is used up.
 
     Key and place are sorted as one number where both fit: three times as fast as sorting places by key.
     """
     n_bits = len(keys_M).bit_length()
-    if not len(keys_M) or int(keys_M.max()) >> (63 - n_bits):
+    if most >> (63 - n_bits):
         place_M = np.argsort(keys_M, kind="stable")
         return keys_M[place_M], place_M
     keys_M <<= n_bits
@@ -84,11 +95,11 @@ def sorted_with_places(keys_M: Keys) -> tuple[Keys, Keys]:
     return keys_M, place_M
 
 
-def _first_of_each(sorted_M: Keys) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Whether each of some sorted keys differs from the one before it, and the places where it does."""
+def _is_new(sorted_M: Keys) -> npt.NDArray[np.bool_]:
+    """Whether each of some sorted keys differs from the one before it."""
     is_new_M = np.ones(len(sorted_M), np.bool_)
     np.not_equal(sorted_M[1:], sorted_M[:-1], out=is_new_M[1:])
-    return is_new_M, np.flatnonzero(is_new_M)
+    return is_new_M
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,7 +179,8 @@ def _merge(parts: Sequence[Grams], n_before: int) -> tuple[Grams, Nodes]:
     # stable: made of sorted stretches, which that sort makes use of
     by_key_M = np.argsort(keys_M, kind="stable")
     sorted_M = keys_M[by_key_M]
-    is_new_M, new_G = _first_of_each(sorted_M)
+    is_new_M = _is_new(sorted_M)
+    new_G = np.flatnonzero(is_new_M)
     number_M = np.empty(len(keys_M), suffix_M.dtype)
     number_M[by_key_M] = np.cumsum(is_new_M, dtype=number_M.dtype) + (n_before - 1)
     grams = Grams(

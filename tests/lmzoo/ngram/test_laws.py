@@ -79,7 +79,7 @@ def test_counts_are_those_of_a_dictionary(train: list[str], order: int) -> None:
 def test_keys_are_sorted_packed_or_not(keys: list[int], offset: int) -> None:
     # beside so large a key there is no room for a place
     keys_M = np.array([*keys, offset], np.int64)
-    sorted_M, by_key = sorted_with_places(keys_M.copy())
+    sorted_M, by_key = sorted_with_places(keys_M.copy(), int(keys_M.max()))
     assert sorted_M.tolist() == sorted(keys_M.tolist())
     assert sorted(by_key.tolist()) == list(range(len(keys_M)))
     assert keys_M[by_key].tolist() == sorted_M.tolist()

@@ -57,7 +57,7 @@ class NgramCounts:
         """How often an n-gram occurs; 0 for `<s>` alone, which is context and never predicted."""
         ids_K = self._ids(ngram, least=1, most=self.order)
         node = self._find(ids_K)
-        return 0 if node == ABSENT else int(self.levels[len(ids_K) - 1].counts_G[node])
+        return 0 if node == ABSENT else int(self.levels[len(ids_K) - 1].counts_G[:][node])
 
     def continuation_count(self, ngram: Ngram) -> int:
         """Before how many different tokens an n-gram occurs, the start of a document being one (Kneser & Ney 1995).
@@ -82,9 +82,10 @@ class NgramCounts:
         n_symbols = len(self.vocab)
         start, end = np.searchsorted(level.keys_G, [node * n_symbols, (node + 1) * n_symbols])
         # order 1 has a place for symbols that were never seen, too
-        here_F = start + np.flatnonzero(level.counts_G[start:end])
-        best_F = here_F[np.argsort(-level.counts_G[here_F], kind="stable")][:limit]
-        return [Following(self.vocab.tokens[level.keys_G[g] % n_symbols], int(level.counts_G[g])) for g in best_F]
+        counts_G = level.counts_G[:]
+        here_F = start + np.flatnonzero(counts_G[start:end])
+        best_F = here_F[np.argsort(-counts_G[here_F], kind="stable")][:limit]
+        return [Following(self.vocab.tokens[level.keys_G[g] % n_symbols], int(counts_G[g])) for g in best_F]
 
     def counts_of_counts(self, *, continuation: bool = False) -> list[list[int]]:
         """For each order how many n-grams have count 1, 2, 3 and 4.
@@ -109,7 +110,7 @@ class NgramCounts:
         return [ESTIMATES[smoothing](counts_G) for counts_G in self._counts(smoothing in ("mkn", "kn"))]
 
     def _counts(self, continuation: bool) -> list[Counts]:
-        return self._adjusted if continuation else [level.counts_G for level in self.levels]
+        return self._adjusted if continuation else [level.counts_G[:] for level in self.levels]
 
     @cached_property
     def _adjusted(self) -> list[Counts]:

@@ -123,14 +123,15 @@ def sparsity(counts: NgramCounts, test: Split, model: LanguageModel[Any] | None 
         # what ends nearer to the start of its document is no n-gram of this order
         nodes_M = nodes_N[place_N >= max(order - 1, 1)]
         seen_M = nodes_M[nodes_M != ABSENT]
-        seen_M = seen_M[level.counts_G[seen_M] > 0]
-        n_types = int(np.count_nonzero(test_level.counts_G))
+        counts_G = level.counts_G[:]
+        seen_M = seen_M[counts_G[seen_M] > 0]
+        n_types = int(np.count_nonzero(test_level.counts_G[:]))
         rows.append(
             OrderSparsity(
                 order=order,
-                n_seen=int(np.count_nonzero(level.counts_G)),
+                n_seen=int(np.count_nonzero(counts_G)),
                 n_possible=n_symbols if order == 1 else (n_symbols + 1) * n_symbols ** (order - 1),
-                n_once=int(np.count_nonzero(level.counts_G == 1)),
+                n_once=int(np.count_nonzero(counts_G == 1)),
                 n_test_tokens=len(nodes_M),
                 n_new_test_tokens=len(nodes_M) - len(seen_M),
                 n_test_types=n_types,

@@ -146,7 +146,7 @@ class Room:
         n_values: values looked up at random that are held at once; None: all.
     """
 
-    n_grams: int = 1 << 16
+    n_grams: int = 1 << 15
     n_positions: int | None = None
     n_values: int | None = None
 

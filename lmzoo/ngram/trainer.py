@@ -23,7 +23,7 @@ from lmzoo.vocab import Vocab
 
 # Bytes that work takes: of the arrays that exist at once, for each token sorted, for each n-gram smoothed, for each
 # value looked up
-_BYTES_A_POSITION = 80
+_BYTES_A_POSITION = 96
 _BYTES_A_GRAM = 256
 _BYTES_A_VALUE = 32
 # bytes on disk, at most, for each token of the text: of one order, and of the runs of the order that is counted

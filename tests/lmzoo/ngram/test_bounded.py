@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import lmzoo
 from lmzoo.corpus import Corpus
 from lmzoo.errors import OptionValueError, StorageError
+from lmzoo.ngram import counts, planting, runs
 from lmzoo.ngram.columns import FOLDER_PREFIX, IN_MEMORY, DiskColumn, Room, disk_room
 from lmzoo.ngram.config import LEAST_MEMORY, memory_bytes
 from lmzoo.ngram.counts import with_starts
@@ -95,6 +97,37 @@ def test_long_orders_and_documents_shorter_than_they_are() -> None:
     corpus = corpus_of(["ab", "b", "abcab" * 9])
     for smoothing in ("wb", "mkn,interpolated=false", "addk,k=1"):
         assert_same(bounded(corpus, 32, smoothing, (2, 3, 2)), model_in(IN_MEMORY, corpus, 32, smoothing))
+
+
+@given(lines, orders, st.sampled_from(BOUNDED), sizes)
+def test_ids_of_64_bits_give_the_same_model(
+    train: list[str], order: int, smoothing: str, at_once: tuple[int, int, int]
+) -> None:
+    # as in a text of more than 2^31 tokens
+    corpus = corpus_of(train)
+    wanted = model_in(IN_MEMORY, corpus, order, smoothing)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (counts, planting, runs):
+            patch.setattr(module, "node_type", lambda _: np.int64)
+        assert_same(model_in(IN_MEMORY, corpus, order, smoothing), wanted)
+        assert_same(bounded(corpus, order, smoothing, at_once), wanted)
+
+
+def test_types_are_as_wide_as_what_they_number() -> None:
+    assert [runs.node_type(n) for n in (0, 2**31 - 1, 2**31)] == [np.int32, np.int32, np.int64]
+    assert [runs.token_type(n) for n in (2, 256, 257, 2**16, 2**31)] == [
+        np.uint8,
+        np.uint8,
+        np.uint16,
+        np.uint16,
+        np.uint32,
+    ]
+
+
+def test_more_pairs_than_a_key_can_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "_MOST_KEYS", 36)
+    with pytest.raises(lmzoo.LmzooError, match=r"order 2 has 6 histories and 6 symbols, 2.63 pairs of the two or more"):
+        model_in(IN_MEMORY, corpus_of(["abc"]), 2, "mle")
 
 
 @pytest.fixture

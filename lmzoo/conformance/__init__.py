@@ -15,7 +15,16 @@ from lmzoo.errors import UnavailableError
 from lmzoo.interface import LanguageModel
 from lmzoo.spec import Spec
 
-__all__ = ["CHECKS", "QUICK_CHECKS", "Check", "CheckResult", "check_language_model", "quick_check", "run_check"]
+__all__ = [
+    "CHECKS",
+    "QUICK_CHECKS",
+    "Check",
+    "CheckResult",
+    "Subject",
+    "check_language_model",
+    "quick_check",
+    "run_check",
+]
 
 CHECKS: tuple[Check, ...] = (
     *api.CHECKS,

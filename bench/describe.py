@@ -40,6 +40,7 @@ COUNTING_SET = (
     "ngram:interpolated=false",
     "ngram:discounts=tuned",
     "ngram:prune=1e-5",
+    "ngram:bits=8",
     "ngram:order=3,smoothing=addk",
     "ngram:order=3,smoothing=mle",
     "mixture:unigram+bigram+trigram+kn5",

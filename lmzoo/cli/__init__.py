@@ -15,12 +15,13 @@ from typing import TextIO
 import click
 
 from lmzoo.cli.commands import cli
+from lmzoo.cli.converting import convert
 from lmzoo.cli.counting import counts
 from lmzoo.cli.info import info
 from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, open_closed_streams, speak_utf8
 
-for _command in (counts, info):
+for _command in (convert, counts, info):
     cli.add_command(_command)
 
 PROGRAM = "python -m lmzoo"

@@ -58,15 +58,6 @@ Examples:
   python -m lmzoo score book.lm --json-lines letter.txt > scores.jsonl
 """
 
-_CONVERT_EXAMPLES = """\b
-Examples:
-  python -m lmzoo convert book.lm book.arpa
-  python -m lmzoo convert lm.arpa.gz lm.lm
-  python -m lmzoo convert characters.arpa characters.lm --tokens char --normalize letters
-"""
-
-_ARPA_ENDINGS = (".arpa", ".arpa.gz")
-
 _TOKENS_HELP = (
     f"How text is cut: {' or '.join(sorted(TOKENIZERS))} (default: the corpus's own, else char). Words stand between "
     "spaces, tabs and line ends. A literal <s>, </s> or <unk> in the text is never the internal symbol: as characters "
@@ -296,29 +287,6 @@ def generate(model: str, **options: Any) -> None:
     from lmzoo.storage import load
 
     click.echo(sample(load(model), **options))
-
-
-@cli.command(epilog=_CONVERT_EXAMPLES)
-@click.argument("model")
-@click.argument("output")
-@click.option("--tokens", default="word", show_default=True, metavar="KIND", help="What the words of an ARPA file are.")
-@click.option("--normalize", default="none", show_default=True, metavar="NAME", help="How text is rewritten for it.")
-def convert(model: str, output: str, tokens: str, normalize: str) -> None:
-    """Write a MODEL file in another format: ARPA where OUTPUT ends in .arpa or .arpa.gz, lmzoo's own otherwise.
-
-    An ARPA file knows words alone; --tokens and --normalize say how text becomes them.
-    """
-    from lmzoo import storage
-    from lmzoo.ngram.arpa import read_arpa, write_arpa
-
-    if model.endswith(_ARPA_ENDINGS):
-        loaded: LanguageModel[Any] = read_arpa(model, tokenizer=tokens, normalizer=normalize)
-    else:
-        loaded = storage.load(model)
-    if output.endswith(_ARPA_ENDINGS):
-        write_arpa(loaded, output)
-    else:
-        storage.save(loaded, output)
 
 
 @cli.command(epilog="\b\nExamples:\n  python -m lmzoo check book.lm\n  python -m lmzoo check lstm-scratch:hidden=8")

@@ -38,7 +38,7 @@ def score_files(
     """Write a row per document or token to standard output and the totals to standard error."""
     from lmzoo.tally import Tally
 
-    splits = [_encode(model, name, documents) for name in names]
+    splits = [read_split(model, name, documents) for name in names]
     rows = Rows((*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason"), json_lines=json_lines)
     total, n_documents = Tally(), 0
     for split in splits:
@@ -54,7 +54,8 @@ def star(model: LanguageModel[Any]) -> str:
     return " * (adaptive: the model learns from the text it scores)" if model.is_adaptive else ""
 
 
-def _encode(model: LanguageModel[Any], name: str, documents: str | None) -> Split:
+def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
+    """A file, or standard input, encoded for a model; by default cut into documents as its training text was."""
     from lmzoo.corpus import cut_segments, encode_split, named_policy
 
     policy = named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))

@@ -18,6 +18,8 @@ Smoothing = Literal["mkn", "kn", "ad", "wb", "jm", "katz", "addk", "mle", "sb"]
 MAX_ORDER = 32
 # beyond it the distribution is uniform to the last digit
 _MOST_K = 1e12
+# of a rounded ln p
+LEAST_BITS, MOST_BITS = 4, 16
 # those that take discounts off counts, so that interpolated= and discounts= have a meaning
 _DISCOUNTING = ("mkn", "kn", "ad")
 
@@ -39,6 +41,8 @@ class NgramConfig:
         cutoffs: keep n-grams seen at least so often, a number for each order and the last for all above: 1/1/2.
         prune: take out n-grams whose removal raises the model's own perplexity by a smaller share than this: 1e-8.
         max_ngrams: take out those that matter least until so many are left, single symbols included.
+        max_bytes: take out those that matter least until the model's file has at most so many bytes: 2M, or a number.
+        bits: round every ln p to so many bits, 4 to 16.
         max_memory: count and smooth in so many bytes beside the text's ids, the rest on disk: 200M, 1.5G, or a number
             of bytes.  The model is the same to the last bit.
     """
@@ -51,6 +55,8 @@ class NgramConfig:
     cutoffs: str | None = None
     prune: float | None = None
     max_ngrams: int | None = None
+    max_bytes: str | int | None = None
+    bits: int | None = None
     max_memory: str | int | None = None
 
     def __post_init__(self) -> None:
@@ -81,13 +87,18 @@ class NgramConfig:
         return None if self.max_memory is None else memory_bytes(self.max_memory)
 
     @property
+    def max_file_bytes(self) -> int | None:
+        """`max_bytes` as a number."""
+        return None if self.max_bytes is None else size_in_bytes(self.max_bytes, "max_bytes")
+
+    @property
     def least_counts(self) -> list[int]:
         """`cutoffs` as numbers; [1] where there are none."""
         return [int(part) for part in (self.cutoffs or "1").split("/")]
 
     @property
     def is_pruned(self) -> bool:
-        return any(option is not None for option in (self.cutoffs, self.prune, self.max_ngrams))
+        return any(option is not None for option in (self.cutoffs, self.prune, self.max_ngrams, self.max_bytes))
 
     def _check_pruning(self) -> None:
         if self.is_pruned and self.smoothing in ("mle", "sb"):
@@ -100,6 +111,10 @@ class NgramConfig:
             raise OptionValueError(f"prune must be a number of at least 0, got {self.prune}")
         if self.max_ngrams is not None and self.max_ngrams < 1:
             raise OptionValueError(f"max_ngrams must be at least 1, got {self.max_ngrams}")
+        if self.max_file_bytes == 0:
+            raise OptionValueError("max_bytes must be at least 1, got 0")
+        if self.bits is not None and not LEAST_BITS <= self.bits <= MOST_BITS:
+            raise OptionValueError(f"bits must be {LEAST_BITS} to {MOST_BITS}, got {self.bits}")
 
     def _check_memory(self) -> None:
         if self.max_memory_bytes is None:
@@ -110,6 +125,8 @@ class NgramConfig:
             "cutoffs": self.cutoffs,
             "prune": self.prune is not None,
             "max_ngrams": self.max_ngrams,
+            "max_bytes": self.max_bytes,
+            "bits": self.bits,
         }
         needing = next((name for name, is_given in unbounded.items() if is_given), None)
         if needing is not None:
@@ -128,14 +145,19 @@ class NgramConfig:
 
 
 def memory_bytes(size: str | int) -> int:
-    """The bytes of a size such as 64M, 1.5G or 200000000.  Raises `OptionValueError`."""
-    found = _SIZE.fullmatch(str(size).strip())
-    if found is None:
-        raise OptionValueError(f"max_memory is a size such as 200M, 1.5G or a number of bytes, got {size!r}")
-    n_bytes = int(float(found[1]) * _UNITS[found[2].upper()])
+    """The bytes of a size of memory.  Raises `OptionValueError`."""
+    n_bytes = size_in_bytes(size, "max_memory")
     if n_bytes < LEAST_MEMORY:
         raise OptionValueError(
             f"max_memory must be at least {LEAST_MEMORY >> 20}M, got {size}: with less, files would be read and "
             f"written a few bytes at a time"
         )
     return n_bytes
+
+
+def size_in_bytes(size: str | int, name: str) -> int:
+    """The bytes of a size such as 64M, 1.5G or 200000000; `name` is the option's.  Raises `OptionValueError`."""
+    found = _SIZE.fullmatch(str(size).strip())
+    if found is None:
+        raise OptionValueError(f"{name} is a size such as 200M, 1.5G or a number of bytes, got {size!r}")
+    return int(float(found[1]) * _UNITS[found[2].upper()])

@@ -7,7 +7,7 @@ distribution whatever was taken out.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -63,31 +63,34 @@ def prune_to_size(model: NgramModel, max_ngrams: int) -> NgramModel:
     return model if model.n_params <= max_ngrams else _to_size(model, entropy_rises(model), max_ngrams)
 
 
-def prune_to_bytes(model: NgramModel, max_bytes: int) -> NgramModel:
-    """Take out the n-grams that matter least until the model's file has at most `max_bytes`.
+def prune_to_bytes(
+    model: NgramModel, max_bytes: int, finish: Callable[[NgramModel], NgramModel] = lambda model: model
+) -> NgramModel:
+    """Take out the n-grams that matter least until the file of the model, once finished, has at most `max_bytes`.
 
-    Raises `InputError` if the symbols alone take more.
+    `finish` is what else is done to make it small.  Raises `InputError` if the symbols alone take more.
     """
-    size = model_bytes(model)
-    if size <= max_bytes:
-        return model
+    best = finish(model)
+    if model_bytes(best) <= max_bytes:
+        return best
     rises = entropy_rises(model)
-    least = _to_size(model, rises, len(model.vocab))
-    if model_bytes(least) > max_bytes:
-        raise InputError(f"max_bytes={max_bytes} is less than the {model_bytes(least)} bytes of the symbols alone")
+    low, low_bytes, high, high_bytes = len(model.vocab), 0, model.n_params, model_bytes(best)
+    best = finish(_to_size(model, rises, low))
+    low_bytes = model_bytes(best)
+    if low_bytes > max_bytes:
+        raise InputError(f"max_bytes={max_bytes} is less than the {low_bytes} bytes of the symbols alone")
     # bytes follow n-grams nearly in a straight line, so few rounds are enough
-    low, high, best = len(model.vocab), model.n_params, least
-    low_bytes, high_bytes = model_bytes(least), size
+    aim = max_bytes * (1 - _SPARE / 2)
     for _ in range(_SIZE_ROUNDS):
-        wanted = low + int((high - low) * (max_bytes - low_bytes) / max(high_bytes - low_bytes, 1))
-        tried = _to_size(model, rises, wanted)
+        wanted = low + int((high - low) * (aim - low_bytes) / (high_bytes - low_bytes))
+        if wanted in (low, high) or low_bytes >= max_bytes * (1 - _SPARE):
+            break
+        tried = finish(_to_size(model, rises, wanted))
         size = model_bytes(tried)
         if size > max_bytes:
             high, high_bytes = wanted, size
         else:
             low, low_bytes, best = wanted, size, tried
-        if max_bytes * (1 - _SPARE) <= low_bytes or high - low < 2:
-            break
     return best
 
 

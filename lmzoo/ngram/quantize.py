@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import InputError
+from lmzoo.ngram.config import LEAST_BITS, MOST_BITS
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.prune import renormalized
@@ -22,7 +23,6 @@ from lmzoo.ngram.trie import Values, plain
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-LEAST_BITS, MOST_BITS = 4, 16
 _BITS_OF_TWO_BYTES = 16
 # back-offs have two bytes, which would tell more apart, but then the books of small models weigh too much
 _LEAST_STEPS, _MOST_STEPS = 1 << 10, 1 << 12

@@ -17,7 +17,8 @@ from lmzoo.ngram.counts import count_levels, with_starts
 from lmzoo.ngram.levels import Level
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.planting import planted
-from lmzoo.ngram.prune import prune_by_count, prune_by_entropy, prune_to_size
+from lmzoo.ngram.prune import prune_by_count
+from lmzoo.ngram.shrink import shrunk
 from lmzoo.ngram.smoothing import Counted, smooth
 from lmzoo.vocab import Vocab
 
@@ -93,14 +94,12 @@ def model_of(config: NgramConfig, vocab: Vocab, stream_N: Column, held_out: Spli
     counted = Counted(config=config, vocab=vocab, levels=levels, stream_N=stream_N, held_out=held_out, room=room)
     figures, details = smooth(counted)
     model = NgramModel(vocab, planted(levels, figures, room), details)
-    return _pruned(model, config, levels) if config.is_pruned else model
+    return _smaller(model, config, levels) if config.is_pruned or config.bits is not None else model
 
 
-def _pruned(model: NgramModel, config: NgramConfig, levels: Sequence[Level]) -> NgramModel:
+def _smaller(model: NgramModel, config: NgramConfig, levels: Sequence[Level]) -> NgramModel:
     if config.cutoffs is not None:
         model = prune_by_count(model, [level.counts_G[:] for level in levels], config.least_counts)
-    if config.prune is not None:
-        model = prune_by_entropy(model, config.prune)
-    if config.max_ngrams is not None:
-        model = prune_to_size(model, config.max_ngrams)
-    return model
+    return shrunk(
+        model, prune=config.prune, max_ngrams=config.max_ngrams, max_bytes=config.max_file_bytes, bits=config.bits
+    )

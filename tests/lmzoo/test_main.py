@@ -19,6 +19,7 @@ import lmzoo
 from lmzoo import storage
 from lmzoo.cli import commands, run
 from lmzoo.conformance import CheckResult
+from lmzoo.mixture import MixtureModel
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
 
@@ -580,6 +581,47 @@ class TestConvert:
         assert status == 2
         assert "an ARPA file holds n-grams, got a MixtureModel" in err
         assert not (tmp_path / "m.arpa").exists()
+
+    def test_a_counting_model_is_made_smaller_and_its_loss_told(self, typed, words, text_file, tmp_path):
+        small = tmp_path / "small.lm"
+        status, out, err = typed("convert", words, small, "--max-ngrams", 30, "--bits", 6, "--text", text_file)
+        assert (status, out) == (0, "")
+        before, after = (typed("score", model, text_file)[2].split(", ")[3].split()[1] for model in (words, small))
+        loss = float(after) / float(before) - 1
+        assert err.startswith(f"perplexity {before} before, {after} after (+")
+        assert float(err.rpartition("(")[2].removesuffix("%)\n")) == pytest.approx(100 * loss, abs=0.01)
+        assert storage.load(small).n_params <= 30
+        assert storage.load(small).details["bits"] == 6
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--bits", "3"), "bits must be 4 to 16, got 3"),
+            (("--max-bytes", "2X"), "max_bytes is a size such as 200M, 1.5G or a number of bytes, got '2X'"),
+            (("--max-bytes", "10"), "max_bytes=10 is less than the"),
+            (("--max-ngrams", "1"), "max_ngrams=1 is less than the vocabulary's"),
+        ],
+    )
+    def test_what_cannot_be_that_small_is_one_line(self, typed, words, tmp_path, options, message):
+        status, out, err = typed("convert", words, tmp_path / "small.lm", *options)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert message in err
+        assert not (tmp_path / "small.lm").exists()
+
+    def test_a_rounded_model_is_not_rounded_again(self, typed, words, tmp_path):
+        typed("convert", words, tmp_path / "small.lm", "--bits", "6")
+        status, _, err = typed("convert", tmp_path / "small.lm", tmp_path / "smaller.lm", "--bits", "4")
+        assert status == 2
+        assert "start from the exact one" in err
+
+    def test_only_counting_models_are_made_smaller(self, typed, words, tmp_path):
+        mixture = tmp_path / "mixture.lm"
+        part = storage.load(words)
+        storage.save(MixtureModel([part, part], [0.5, 0.5]), mixture)
+        status, _, err = typed("convert", mixture, tmp_path / "small.lm", "--bits", "8")
+        assert status == 2
+        assert "only a counting model can be made smaller" in err
 
 
 def _column(typed, words, text_file):

@@ -1,0 +1,87 @@
+"""`convert`: a model file in another format, or a smaller one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lmzoo.cli.scoring import read_split
+
+if TYPE_CHECKING:
+    from lmzoo.interface import LanguageModel
+    from lmzoo.ngram.model import NgramModel
+
+_EXAMPLES = """\b
+Examples:
+  python -m lmzoo convert book.lm book.arpa
+  python -m lmzoo convert lm.arpa.gz lm.lm
+  python -m lmzoo convert characters.arpa characters.lm --tokens char --normalize letters
+  python -m lmzoo convert book.lm small.lm --max-bytes 2M --bits 8 --text chapter.txt
+"""
+
+_ARPA_ENDINGS = (".arpa", ".arpa.gz")
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("model")
+@click.argument("output")
+@click.option("--tokens", default="word", show_default=True, metavar="KIND", help="What the words of an ARPA file are.")
+@click.option("--normalize", default="none", show_default=True, metavar="NAME", help="How text is rewritten for it.")
+@click.option("--prune", type=float, metavar="SHARE", help="Leave out n-grams that matter less: 1e-8.")
+@click.option("--max-ngrams", type=int, metavar="N", help="Keep the n-grams that matter most, so many at most.")
+@click.option("--max-bytes", metavar="SIZE", help="The same until the file has at most so many bytes, such as 2M.")
+@click.option("--bits", type=int, metavar="N", help="Round every ln p to so many bits, 4 to 16.")
+@click.option("--text", metavar="FILE", help="Tell the perplexity of this text before and after.")
+def convert(model: str, output: str, tokens: str, normalize: str, text: str | None, **smaller: Any) -> None:
+    """Write a MODEL file in another format: ARPA where OUTPUT ends in .arpa or .arpa.gz, lmzoo's own otherwise.
+
+    An ARPA file knows words alone; --tokens and --normalize say how text becomes them.  --prune, --max-ngrams,
+    --max-bytes and --bits make a counting model smaller, in this order.
+    """
+    from lmzoo import storage
+    from lmzoo.ngram.arpa import write_arpa
+
+    loaded = _loaded(model, tokens, normalize)
+    wanted = {name: value for name, value in smaller.items() if value is not None}
+    written = _smaller(loaded, **wanted) if wanted else loaded
+    if output.endswith(_ARPA_ENDINGS):
+        write_arpa(written, output)
+    else:
+        storage.save(written, output)
+    if text is not None:
+        before, after = (_perplexity(m, text) for m in (loaded, written))
+        click.echo(f"perplexity {before:.6g} before, {after:.6g} after ({after / before - 1:+.3%})", err=True)
+
+
+def _loaded(model: str, tokens: str, normalize: str) -> LanguageModel[Any]:
+    from lmzoo import storage
+    from lmzoo.ngram.arpa import read_arpa
+
+    if model.endswith(_ARPA_ENDINGS):
+        return read_arpa(model, tokenizer=tokens, normalizer=normalize)
+    return storage.load(model)
+
+
+def _smaller(
+    model: LanguageModel[Any],
+    *,
+    prune: float | None = None,
+    max_ngrams: int | None = None,
+    max_bytes: str | None = None,
+    bits: int | None = None,
+) -> NgramModel:
+    from lmzoo.ngram.config import size_in_bytes
+    from lmzoo.ngram.model import NgramModel
+    from lmzoo.ngram.shrink import shrunk
+
+    if not isinstance(model, NgramModel):
+        raise click.UsageError("only a counting model can be made smaller")
+    n_bytes = None if max_bytes is None else size_in_bytes(max_bytes, "max_bytes")
+    return shrunk(model, prune=prune, max_ngrams=max_ngrams, max_bytes=n_bytes, bits=bits)
+
+
+def _perplexity(model: LanguageModel[Any], text: str) -> float:
+    from lmzoo.evaluation import evaluate
+
+    return evaluate(model, read_split(model, text)).perplexity

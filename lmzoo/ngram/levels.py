@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class Level:
     """All n-grams of one order, G of them, those of a history side by side and by rising token.
 
@@ -51,6 +51,10 @@ class Level:
     def starts_G(self) -> npt.NDArray[np.bool_]:
         """Which of them begin with `<s>`."""
         return self.are_starts(slice(0, len(self)))
+
+    def forget(self) -> None:
+        """Let go of counts and suffixes, where only the n-grams themselves are still asked for."""
+        self.counts_G = self.suffix_G = np.zeros(0, self.counts_G.dtype)
 
     def are_starts(self, grams: slice) -> npt.NDArray[np.bool_]:
         """Which of some n-grams begin with `<s>`."""
@@ -173,7 +177,8 @@ def level_of_runs(runs: Runs, below: Level, room: Room) -> Level:
     counts_G, suffix_G = (room.empty(n_most, column.dtype) for column in (runs.counts_U, runs.suffix_U))
     starts_H1 = room.empty(len(below) + 1, runs.suffix_U.dtype)
     n_grams, n_written = 0, 0
-    for grams in runs.merged(room.n_grams):
+    # as many at once as were sorted at once: the fewer for each run, the smaller the pieces that are read
+    for grams in runs.merged((room.n_positions or room.n_grams) // 2 or 1):
         part = slice(n_grams, n_grams + len(grams.keys_G))
         history_G = grams.keys_G // n_symbols
         tokens_G[part] = (grams.keys_G - history_G * n_symbols).astype(tokens_G.dtype)

@@ -88,9 +88,11 @@ def _cells(block: Block, p_G: Floats, left_H: Floats) -> Cells:
 def discounted(block: Block, counts_G: Counts, discounts: Discounts) -> Share:
     """Each count less its discount, over the total; what was taken is left."""
     taken_G = discounts.of(counts_G)
-    total_H, taken_H = block.sum_by_history(counts_G), block.sum_by_history(taken_G)
-    # Katz takes nothing off high counts; a history with none else would leave the unseen impossible (as SRILM, +1)
-    total_H = np.where((total_H > 0) & (taken_H < NOTHING), total_H + 1, total_H)
+    total_H = block.sum_by_history(counts_G)
+    if min(discounts.amounts) < NOTHING:
+        # Katz takes nothing off high counts; a history with none else would leave the unseen impossible (as SRILM, +1)
+        taken_H = block.sum_by_history(taken_G)
+        total_H = np.where((total_H > 0) & (taken_H < NOTHING), total_H + 1, total_H)
     kept_G = counts_G - taken_G
     left_H = total_H - block.sum_by_history(kept_G)
     return Share(

@@ -60,13 +60,13 @@ def count_stretch(
     none = n_histories * n_symbols
     keys_N[is_outside_N] = none
     n_ends = len(keys_N) - int(np.count_nonzero(is_outside_N))
-    sorted_M, place_M = (array[:n_ends] for array in sorted_with_places(keys_N, none))
+    sorted_N, place_N = sorted_with_places(keys_N, none)
+    sorted_M, place_M = sorted_N[:n_ends], place_N[:n_ends]
     new_G = np.flatnonzero(_is_new(sorted_M))
-    grams = Grams(
-        keys_G=sorted_M[new_G],
-        counts_G=np.diff(new_G, append=n_ends).astype(history_N.dtype),
-        suffix_G=shorter_N[place_M[new_G]],
-    )
+    counts_G = np.empty(len(new_G), history_N.dtype)
+    np.subtract(new_G[1:], new_G[:-1], out=counts_G[:-1], casting="same_kind")
+    counts_G[-1:] = n_ends - new_G[-1:]
+    grams = Grams(keys_G=sorted_M[new_G], counts_G=counts_G, suffix_G=shorter_N[place_M[new_G]])
     return grams, place_M
 
 

@@ -46,7 +46,7 @@ class Counted:
     """What a smoothing starts from.
 
     `stream_N` is the text that was counted, each document after its `<s>`.  `held_out` serves to fit options, never for
-    counts.
+    counts.  `is_last_use`: each order is let go of as soon as it is smoothed.
     """
 
     config: NgramConfig
@@ -55,6 +55,7 @@ class Counted:
     stream_N: Column
     held_out: Split | None
     room: Room = IN_MEMORY
+    is_last_use: bool = False
 
     @property
     def valid(self) -> Split:
@@ -237,6 +238,8 @@ def _filled(counted: Counted, steps: Iterable[Step], *, mixes: bool = True) -> F
             if len(p_G):
                 p_G[part] = cells.p_G
         below = p_G
+        if counted.is_last_use:
+            level.forget()
     return Figures(logp_G=logp_G, backoff_G=backoff_G)
 
 

@@ -91,7 +91,16 @@ def model_of(config: NgramConfig, vocab: Vocab, stream_N: Column, held_out: Spli
     """
     check_memory(config, vocab)
     levels = count_levels(stream_N, vocab, config.order, room)
-    counted = Counted(config=config, vocab=vocab, levels=levels, stream_N=stream_N, held_out=held_out, room=room)
+    counted = Counted(
+        config=config,
+        vocab=vocab,
+        levels=levels,
+        stream_N=stream_N,
+        held_out=held_out,
+        room=room,
+        # pruning by count is yet to come
+        is_last_use=config.cutoffs is None,
+    )
     figures, details = smooth(counted)
     model = NgramModel(vocab, planted(levels, figures, room), details)
     return _smaller(model, config, levels) if config.is_pruned or config.bits is not None else model

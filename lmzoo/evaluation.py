@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, VocabularyMismatchError
-from lmzoo.interface import LanguageModel, all_logprobs, prepare
+from lmzoo.interface import LanguageModel, all_logprobs, sequence_logprobs
 from lmzoo.tally import Tally
 from lmzoo.text import NORMALIZERS
 from lmzoo.vocab import Ids
@@ -91,7 +91,10 @@ def sequence_nats(
     for name, value in (("batch_size", batch_size), ("chunk_length", chunk_length)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
-    prepare(model, len(ids_N))
+    if batch_size is None and chunk_length is None:
+        at_once_N = sequence_logprobs(model, ids_N, starts_D1)
+        if at_once_N is not None:
+            return -np.asarray(at_once_N, np.float64)
     nats_N = np.empty(len(ids_N), np.float64)
     for positions_BxL, mask_BxL, state in _chunks(model, starts_D1, batch_size, chunk_length):
         tokens_BxL = np.where(mask_BxL, ids_N[positions_BxL], 0)

@@ -125,8 +125,12 @@ def select(model: LanguageModel[State], state: State, rows: npt.ArrayLike) -> St
     raise TypeError(f"{type(model).__name__} has no select() and its state is no array")
 
 
-def prepare(model: LanguageModel[Any], n_tokens: int) -> None:
-    """Tell a model that so many tokens are about to be scored; one that has a faster way for many gets it ready."""
-    own = getattr(model, "prepare", None)
-    if own is not None:
-        own(n_tokens)
+def sequence_logprobs(
+    model: LanguageModel[Any], ids_N: Tokens, starts_D1: npt.NDArray[np.int64]
+) -> npt.NDArray[np.floating[Any]] | None:
+    """ln p of every token of documents laid end to end, each from its start, shape (N,): a model's own way to do so.
+
+    Document d is `ids_N[starts_D1[d]:starts_D1[d + 1]]`.  None for a model that has no such way, or none that pays.
+    """
+    own = getattr(model, "sequence_logprobs", None)
+    return None if own is None else own(ids_N, starts_D1)

@@ -14,7 +14,7 @@ from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, LmzooError, StorageError
 from lmzoo.evaluation import token_nats
-from lmzoo.interface import Arrays, LanguageModel, Progress, Storable, Tokens, Trainer, all_logprobs, prepare, select
+from lmzoo.interface import Arrays, LanguageModel, Progress, Storable, Tokens, Trainer, all_logprobs, select
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -73,11 +73,6 @@ class MixtureModel:
         self.context_size = None if None in sizes else max(s for s in sizes if s is not None)
         self.is_normalized = mixing == "loglinear" or all(model.is_normalized for model in components)
         self.is_adaptive = any(model.is_adaptive for model in components)
-
-    def prepare(self, n_tokens: int) -> None:
-        """Each part scores all of the tokens."""
-        for model in self.components:
-            prepare(model, n_tokens)
 
     @property
     def n_params(self) -> int:

@@ -23,6 +23,8 @@ VARIABLE = "LMZOO_COMPILED"
 # what loading numba and its cached code takes, and what calling it takes once it is there
 _LOADING_NS = 600_000_000
 _CALLING_NS = 50_000
+# what a task has to gain to be counted towards loading
+_MIDDLING_NS = 50_000_000
 
 # what compiled code would have saved so far
 _missed_ns = 0
@@ -31,8 +33,8 @@ _missed_ns = 0
 def is_worth_it(n_items: int, saved_ns: int) -> bool:
     """Whether the compiled path pays for so many items, each of which it does so many nanoseconds faster.
 
-    Numba is loaded for a large task at once, for small ones when together they would have paid for it: whatever comes,
-    no process spends more than twice what the better choice would have taken.
+    Numba is loaded for a large task at once, for middling ones when together they would have paid for it.  Small ones
+    never load it, however many: a small process stays small.
     """
     global _missed_ns
     wanted = os.environ.get(VARIABLE)
@@ -41,7 +43,7 @@ def is_worth_it(n_items: int, saved_ns: int) -> bool:
     gain_ns = n_items * saved_ns
     if "numba" in sys.modules:
         return gain_ns > _CALLING_NS
-    if gain_ns <= _CALLING_NS or not _is_installed():
+    if gain_ns < _MIDDLING_NS or not _is_installed():
         return False
     _missed_ns += gain_ns
     return _missed_ns > _LOADING_NS

@@ -80,7 +80,7 @@ class NgramModel:
         if tokens_BxL.shape == (1, 1):
             return self._step(int(tokens_BxL[0, 0]), state)
         if self._is_compiled(tokens_BxL.size):
-            return self._score(tokens_BxL, state)
+            return self._score_rows(tokens_BxL, state)
         logprobs_BxL = self.trie.logp.of(1, tokens_BxL)
         after = np.empty_like(state)
         for k, nodes_BxL1 in enumerate(self._climb(tokens_BxL, state, logprobs_BxL)):
@@ -205,15 +205,25 @@ class NgramModel:
             nodes.append(node)
         return np.array([[logprob]]), np.array([nodes[: self.order - 1]], np.int64)
 
-    def prepare(self, n_tokens: int) -> None:
-        """Load compiled code and make the links if so many tokens pay for it; see `interface.prepare`."""
-        saved_ns = _SAVED_NS * (self.order - 1) - _LINK_NS * self.n_params // max(n_tokens, 1)
-        if "_links_G" not in self.__dict__ and compiled.is_worth_it(n_tokens, saved_ns) and self.order > 1:
-            self._links_G  # noqa: B018
+    def sequence_logprobs(self, ids_N: Tokens, starts_D1: Ids) -> Floats | None:
+        """ln p of the tokens of all documents at once, or None where compiled code does not pay.
+
+        See `interface.sequence_logprobs`.
+        """
+        if not self._is_compiled(len(ids_N)):
+            return None
+        ids_1xN = self.vocab.checked(ids_N[None, :])
+        lanes = _lanes(0, starts_D1[:-1], starts_D1[1:], self.order - 1)
+        nodes_N = np.where(np.isin(lanes[:, 1], starts_D1), self.vocab.bos_id, ABSENT)
+        return self._score(ids_1xN, lanes, nodes_N)[0]
 
     def _is_compiled(self, n_tokens: int) -> bool:
-        """Whether so many tokens are scored by compiled code, which needs links."""
-        return "_links_G" in self.__dict__ and compiled.is_worth_it(n_tokens, _SAVED_NS * (self.order - 1))
+        """Whether so many tokens are scored by compiled code, its links made first if they are not there."""
+        saved_ns = _SAVED_NS * (self.order - 1)
+        if "_links_G" not in self.__dict__:
+            # what is left of the gain when the links are paid for
+            saved_ns -= _LINK_NS * self.n_params // max(n_tokens, 1)
+        return self.order > 1 and compiled.is_worth_it(n_tokens, saved_ns)
 
     @cached_property
     def _links_G(self) -> npt.NDArray[np.signedinteger[Any]]:
@@ -234,22 +244,27 @@ class NgramModel:
             compiled.in_parallel(bounds[order] - first, share)
         return links_G
 
-    def _score(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, NgramState]:
+    def _score_rows(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, NgramState]:
         """`logprobs` by compiled code."""
+        n_rows, n_columns = tokens_BxL.shape
+        first, end = np.zeros(n_rows, np.int64), np.full(n_rows, n_columns)
+        lanes = _lanes(np.arange(n_rows), first, end, self.order - 1)
+        nodes_N = np.where(lanes[:, 1] == 0, state.max(axis=1)[lanes[:, 0]], ABSENT)
+        logprobs_BxL = self._score(tokens_BxL, lanes, nodes_N)
+        return logprobs_BxL, self._state_of(nodes_N[lanes[:, 3] == n_columns])
+
+    def _score(self, tokens_BxL: Tokens, lanes_Nx4: Ids, nodes_N: Ids) -> Floats:
+        """ln p of tokens by compiled code; `nodes_N` are the longest histories of lanes, before and then after."""
         from lmzoo.compiled.ngrams import score
 
         logprobs_BxL = np.empty(tokens_BxL.shape)
-        n_rows, n_columns = tokens_BxL.shape
-        lanes = _lanes(n_rows, n_columns, self.order - 1)
-        # the longest history of each row, where a lane starts with its row
-        nodes_N = np.where(lanes[:, 1] == 0, state.max(axis=1)[lanes[:, 0]], ABSENT)
         links_G, limits = self._links_G, np.array(self.trie.bounds)
 
         def share(low: int, high: int) -> None:
-            score(tokens_BxL, lanes, nodes_N, limits, links_G, *self.trie.arrays, logprobs_BxL, low, high)
+            score(tokens_BxL, lanes_Nx4, nodes_N, limits, links_G, *self.trie.arrays, logprobs_BxL, low, high)
 
-        compiled.in_parallel(len(lanes), share)
-        return logprobs_BxL, self._state_of(nodes_N[lanes[:, 3] == n_columns])
+        compiled.in_parallel(len(lanes_Nx4), share)
+        return logprobs_BxL
 
     def _state_of(self, longest_B: Ids) -> NgramState:
         """The state whose longest histories these are."""
@@ -291,17 +306,17 @@ class NgramModel:
         return logprobs_PxV
 
 
-def _lanes(n_rows: int, n_columns: int, context_size: int) -> Ids:
+def _lanes(rows_D: npt.ArrayLike, starts_D: Ids, ends_D: Ids, context_size: int) -> Ids:
     """Texts cut for compiled code: row, the column it starts at, the first that it scores, the end; shape (N, 4).
 
-    Where a lane does not start with its row it reads the context before it first.
+    Where a lane does not start with its text it reads the context before it first.
     """
-    cuts = np.arange(0, n_columns, _LANE) if n_columns else np.zeros(1, np.int64)
-    ends = np.minimum(cuts + _LANE, n_columns)
-    lanes = np.stack(np.broadcast_arrays(0, np.maximum(cuts - context_size, 0), cuts, ends), axis=1)
-    every = np.tile(lanes, (n_rows, 1))
-    every[:, 0] = np.repeat(np.arange(n_rows), len(lanes))
-    return every
+    n_lanes_D = np.maximum(-(-(ends_D - starts_D) // _LANE), 1)
+    place_N = np.arange(n_lanes_D.sum()) - np.repeat(np.cumsum(n_lanes_D) - n_lanes_D, n_lanes_D)
+    rows_N, starts_N, ends_N = (np.repeat(v, n_lanes_D) for v in np.broadcast_arrays(rows_D, starts_D, ends_D))
+    scored_N = starts_N + place_N * _LANE
+    begin_N = np.maximum(scored_N - context_size, starts_N)
+    return np.stack((rows_N, begin_N, scored_N, np.minimum(scored_N + _LANE, ends_N)), axis=1)
 
 
 def _figures_to_arrays(name: str, values: Values) -> dict[str, npt.NDArray[Any]]:

@@ -30,6 +30,8 @@ BLOCK = 64
 SHIFT = 6
 # most different values that two bytes can tell apart
 _MOST_CODED = 1 << 16
+# values looked at together
+_PIECE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,12 +56,19 @@ class Values:
 
     def compact(self) -> Values:
         """The same to the last bit, coded where two bytes and a book take less than eight bytes each."""
-        if len(self.codes_G) or len(self.plain_G) < _MOST_CODED // 8:
+        n_values = len(self.plain_G)
+        if len(self.codes_G) or n_values < _MOST_CODED // 8:
             return self
-        book = np.unique(self.plain_G)
-        if len(book) > min(_MOST_CODED, len(self.plain_G) // 2):
-            return self
-        codes_G = np.searchsorted(book, self.plain_G).astype(np.uint16)
+        # piece by piece: the array may lie in a file larger than memory
+        pieces = [slice(start, start + _PIECE) for start in range(0, n_values, _PIECE)]
+        book = np.zeros(0)
+        for piece in pieces:
+            book = np.union1d(book, self.plain_G[piece])
+            if len(book) > min(_MOST_CODED, n_values // 2):
+                return self
+        codes_G = np.empty(n_values, np.uint16)
+        for piece in pieces:
+            codes_G[piece] = np.searchsorted(book, self.plain_G[piece])
         return replace(plain(np.zeros(0)), codes_G=codes_G, book_OxC=book[None, :])
 
 

@@ -215,7 +215,8 @@ class NgramModel:
         ids_1xN = self.vocab.checked(ids_N[None, :])
         lanes = _lanes(0, starts_D1[:-1], starts_D1[1:], self.order - 1)
         nodes_N = np.where(np.isin(lanes[:, 1], starts_D1), self.vocab.bos_id, ABSENT)
-        return self._score(ids_1xN, lanes, nodes_N)[0]
+        logprobs_N: Floats = self._score(ids_1xN, lanes, nodes_N)[0]
+        return logprobs_N
 
     def _is_compiled(self, n_tokens: int) -> bool:
         """Whether so many tokens are scored by compiled code, its links made first if they are not there."""

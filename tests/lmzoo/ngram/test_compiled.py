@@ -110,7 +110,8 @@ def test_it_is_loaded_for_a_large_task_or_after_several_middling_ones() -> None:
         "large = compiled.is_worth_it(10_000_000, 100)\n"
         "compiled._missed_ns = 0\n"
         "small = [compiled.is_worth_it(100_000, 100) for _ in range(100)]\n"
-        "print(large, any(small), *(compiled.is_worth_it(2_000_000, 100) for _ in range(4)), compiled.is_worth_it(1, 1))"
+        "middling = [compiled.is_worth_it(2_000_000, 100) for _ in range(4)]\n"
+        "print(large, any(small), *middling, compiled.is_worth_it(1, 1))"
     )
     environment = {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
     done = subprocess.run(

@@ -21,7 +21,7 @@ Action = Callable[[], int]
 ROOT = Path(__file__).parents[1]
 
 # nltk counts this many lines, and scores this many of them, in about a second
-_NLTK_LINES = 5_000
+_NLTK_LINES = 20_000
 _NLTK_ORDER = 3
 _NLTK_SCORED_LINES = 4
 _SENTENCES = 2_000

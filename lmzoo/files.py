@@ -1,13 +1,14 @@
-"""Writing files that appear whole or not at all."""
+"""Writing files that appear whole or not at all, and letting go of those that are mapped."""
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from lmzoo.errors import StorageError
 
@@ -40,3 +41,15 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def release_pages(array: Any) -> None:
+    """Let the memory of an array that lies in a mapped file go; it is read from the file again when it is needed.
+
+    Does nothing for other arrays, for those that can be written to, and where the system has no such call.
+    """
+    base = None if array.flags.writeable else array
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    if base is not None and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

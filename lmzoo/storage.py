@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lmzoo.errors import CorruptFileError, ForeignFileError, NewerFileError, StorageError
-from lmzoo.files import whole_file
+from lmzoo.files import release_pages, whole_file
 from lmzoo.interface import Arrays, LanguageModel, Storable
 from lmzoo.registry import MIXTURE, STORED_KINDS, stored_class
 from lmzoo.vocab import Vocab
@@ -29,6 +29,7 @@ _ALIGNMENT = 64
 _LENGTH = slice(8, 16)
 _HEADER_START = 16
 _SHA256_BYTES = 32
+_PIECE_BYTES = 1 << 24
 # mapping a smaller file earns nothing
 _LEAST_MAPPED = 1 << 20
 _DTYPES = ("|u1", "|i1", "|b1", "<u2", "<i2", "<u4", "<i4", "<i8", "<f2", "<f4", "<f8")
@@ -107,11 +108,14 @@ def _with_checksum(head: list[bytes], arrays: list[np.ndarray[Any, np.dtype[Any]
         digest.update(start)
         yield start
     for array in arrays:
-        data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
-        for piece in (bytes(-offset % _ALIGNMENT), data):
+        data: memoryview[int] = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+        pieces: list[bytes | memoryview] = [bytes(-offset % _ALIGNMENT)]
+        pieces += (data[start : start + _PIECE_BYTES] for start in range(0, len(data), _PIECE_BYTES))
+        for piece in pieces:
             digest.update(piece)
             yield piece
             offset += len(piece)
+            release_pages(array)
     yield digest.digest()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo.files import release_pages
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.runs import token_type
 from lmzoo.ngram.smoothing import Table
@@ -64,11 +65,13 @@ class Values:
         book = np.zeros(0)
         for piece in pieces:
             book = np.union1d(book, self.plain_G[piece])
+            release_pages(self.plain_G)
             if len(book) > min(_MOST_CODED, n_values // 2):
                 return self
         codes_G = np.empty(n_values, np.uint16)
         for piece in pieces:
             codes_G[piece] = np.searchsorted(book, self.plain_G[piece])
+            release_pages(self.plain_G)
         return replace(plain(np.zeros(0)), codes_G=codes_G, book_OxC=book[None, :])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import lmzoo
 from lmzoo.errors import CorruptFileError
+from lmzoo.files import release_pages
 from lmzoo.ngram.counts import ABSENT
 from lmzoo.ngram.trie import Starts, from_keys, plain, token_type
 from lmzoo.storage import from_bytes, to_bytes
@@ -127,3 +130,27 @@ def test_without_the_checksum_a_file_that_was_cut_is_still_noticed(tmp_path) -> 
         path.write_bytes(data[:length])
         with pytest.raises(CorruptFileError, match="cut short"):
             lmzoo.load(path, verify=False)
+
+
+def test_pages_of_a_mapped_file_are_let_go_and_come_back(tmp_path) -> None:
+    path = tmp_path / "numbers"
+    np.arange(1 << 20).tofile(path)
+    mapped = np.memmap(path, np.int64, "r")
+    total = int(mapped.sum())
+    before = _resident_of(path)
+    release_pages(mapped[5:])
+    assert _resident_of(path) < before
+    assert int(mapped.sum()) == total
+    # what was changed in memory alone is never thrown away
+    changed = np.memmap(path, np.int64, "c")
+    changed[0] = 7
+    release_pages(changed)
+    assert changed[0] == 7
+    release_pages(np.zeros(3))
+
+
+def _resident_of(path) -> int:
+    """KiB of the file that are in this process's memory."""
+    lines = Path("/proc/self/smaps").read_text().splitlines()
+    starts = [i for i, line in enumerate(lines) if line.endswith(str(path))]
+    return sum(int(next(line for line in lines[i:] if line.startswith("Rss:")).split()[1]) for i in starts)

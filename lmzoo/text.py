@@ -40,18 +40,24 @@ def read_blocks(path: Path, block_bytes: int = 1 << 24) -> Iterator[str]:
     """
     if block_bytes < len(_UTF8_BOM):
         raise InputError(f"a block has at least {len(_UTF8_BOM)} bytes (a BOM), got {block_bytes}")
-    chunks = _chunks(path, block_bytes)
+    yield from decode_blocks(_chunks(path, block_bytes), str(path))
+
+
+def decode_blocks(chunks: Iterator[bytes], source: str) -> Iterator[str]:
+    """The same of the bytes of a file in chunks, however cut; `source` names them in errors."""
     waiting = next(chunks, b"")
-    offset = _bom_length(waiting, str(path))
+    while len(waiting) < len(_UTF8_BOM) and (chunk := next(chunks, b"")):
+        waiting += chunk
+    offset = _bom_length(waiting, source)
     waiting = waiting[offset:]
     for chunk in chunks:
         end = _end_of_lines(waiting)
         if end:
-            yield _decoded(waiting[:end], offset, str(path))
+            yield _decoded(waiting[:end], offset, source)
         offset += end
         waiting = waiting[end:] + chunk
     if waiting:
-        yield _decoded(waiting, offset, str(path))
+        yield _decoded(waiting, offset, source)
 
 
 @contextmanager

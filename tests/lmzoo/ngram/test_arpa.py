@@ -11,6 +11,7 @@ import pytest
 
 import lmzoo
 from lmzoo.errors import StorageError
+from lmzoo.ngram import arpa_file
 from lmzoo.ngram.arpa import ArpaError, ArpaWarning, read_arpa, write_arpa
 from lmzoo.ngram.model import NgramModel
 from tests.lmzoo.ngram.test_golden import GOLDEN, MARKET, ORDERS, TEXTS, arpa_entries, golden_text, kenlm_like
@@ -221,7 +222,8 @@ def test_an_escape_of_no_character(escape: str, tmp_path: Path) -> None:
 
 def test_an_n_gram_listed_twice(tmp_path: Path) -> None:
     with pytest.raises(ArpaError, match="line 13: '<s> a' is listed twice"):
-        read_arpa(written(tmp_path, GOOD.replace("-0.1\t<s> a\n", "-0.1\t<s> a\n-0.2\t<s> a\n")))
+        twice = GOOD.replace("-0.1\t<s> a\n", "-0.1\t<s> a\n-0.2\t<s> a\n").replace("2=2", "2=3")
+        read_arpa(written(tmp_path, twice))
 
 
 def test_words_are_no_characters(tmp_path: Path) -> None:
@@ -237,3 +239,18 @@ def test_unknown_words_cannot_be_spelled(tmp_path: Path) -> None:
     assert tally.n_oov == 1
     assert tally.bits_per_char is None
     assert tally.bits_per_char_reason
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_lines_with_and_without_back_offs_side_by_side(piece: int, tmp_path: Path, monkeypatch) -> None:
+    # whatever lines are turned into numbers together, and however they are spaced
+    text = GOOD.replace("-0.4\t</s>", "-0.4   </s>\n-0.7 b\t -0.1").replace("1=4", "1=5")
+    wanted = log10_of(read_arpa(written(tmp_path, text)), "a b a")
+    monkeypatch.setattr(arpa_file, "_PIECE", piece)
+    assert log10_of(read_arpa(written(tmp_path, text)), "a b a") == wanted
+
+
+def test_an_ngram_listed_twice_among_the_words(tmp_path: Path) -> None:
+    text = GOOD.replace("-0.3\ta\t-0.25\n", "-0.3\ta\t-0.25\n-0.3\ta\t-0.25\n").replace("1=4", "1=5")
+    with pytest.raises(ArpaError, match="line 9: 'a' is listed twice"):
+        read_arpa(written(tmp_path, text))

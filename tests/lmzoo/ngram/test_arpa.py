@@ -221,8 +221,8 @@ def test_an_escape_of_no_character(escape: str, tmp_path: Path) -> None:
 
 
 def test_an_n_gram_listed_twice(tmp_path: Path) -> None:
+    twice = GOOD.replace("-0.1\t<s> a\n", "-0.1\t<s> a\n-0.2\t<s> a\n").replace("2=2", "2=3")
     with pytest.raises(ArpaError, match="line 13: '<s> a' is listed twice"):
-        twice = GOOD.replace("-0.1\t<s> a\n", "-0.1\t<s> a\n-0.2\t<s> a\n").replace("2=2", "2=3")
         read_arpa(written(tmp_path, twice))
 
 

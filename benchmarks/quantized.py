@@ -15,7 +15,7 @@ from lmzoo.corpus import Split
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.quantize import quantize
 
-BITS = (4, 6, 8, 10, 12, 16)
+BITS = (8, 10, 12, 16)
 # histories whose sums are looked at
 STEP = 10
 CONTEXT = 4

@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
     Once it is there it survives a crash.  Raises whatever `OSError` the system has.
     """
+    # through a link to the file that it names
+    path = path.resolve()
     # not the name with something added: the name may be as long as the system allows
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
@@ -26,6 +29,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

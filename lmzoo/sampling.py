@@ -82,7 +82,11 @@ def top_k(model: LanguageModel[Any], context: str = "", k: int = 10) -> list[Nex
     if k < 1:
         raise InputError(f"k must be at least 1, got {k}")
     logprobs_V = model.next_logprobs(_state_after(model, model.vocab.encode(context)))[0]
-    best = np.argsort(-logprobs_V, kind="stable")[: min(k, model.vocab.n_predictable)]
+    k = min(k, model.vocab.n_predictable)
+    # sorting the whole vocabulary would take longer than predicting it; of equals the lowest id comes first
+    least = np.partition(logprobs_V, -k)[-k]
+    likely = np.flatnonzero(logprobs_V >= least)
+    best = likely[np.argsort(-logprobs_V[likely], kind="stable")[:k]]
     return [NextToken(model.vocab.tokens[i], float(logprobs_V[i])) for i in best]
 
 

@@ -63,6 +63,15 @@ def load(path: str | Path, *, verify: bool = True) -> LanguageModel[Any]:
     return from_bytes(data, str(path), verify=verify)
 
 
+def is_model_file(path: str | Path) -> bool:
+    """Whether a file starts as a model file does.  Raises `StorageError` for one that cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
 def to_bytes(model: LanguageModel[Any]) -> bytes:
     """A model as the bytes of its file."""
     return b"".join(_pieces(model))

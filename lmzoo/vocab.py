@@ -51,6 +51,12 @@ class Vocab:
             raise InputError(f"a vocabulary starts with {UNK} and {BOS}, got {self.tokens[:2]}")
         if len(self.tokens) != len(self.counts_V):
             raise InputError(f"{len(self.tokens)} tokens but {len(self.counts_V)} counts")
+        if not TOKENIZERS[self.tokenizer].by_words:
+            long = next((t for t in self.tokens if len(t) != 1 and t not in MARKERS), None)
+            if long is not None:
+                raise InputError(
+                    f"{long!r} is no single character, so the tokenizer is not {self.tokenizer!r}; take 'word'"
+                )
 
     unk_id = 0
     bos_id = 1

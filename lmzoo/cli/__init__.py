@@ -1,15 +1,19 @@
 """The command line: arguments in, exit status out.
 
-0 fine; 1 a check failed; 2 bad arguments or input, one line `error: …` on standard error; 130 stopped by Ctrl-C.
-A reader that closes the pipe ends the command quietly.
+0 fine; 1 a check failed; 2 bad arguments or input, one line `error: …` on standard error; 130 stopped by
+Ctrl-C, 143 by SIGTERM.  A reader that closes the pipe ends the command quietly.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import TextIO
 
 import click
@@ -27,6 +31,8 @@ for _command in (convert, counts, info):
 PROGRAM = "python -m lmzoo"
 
 OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
+# and the number of the signal
+_SIGNALLED = 128
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     speak_utf8()
     # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _stoppable():
         warnings.showwarning = _show_warning
         try:
             status = _invoke(arguments)
@@ -65,9 +71,43 @@ def _invoke(arguments: Sequence[str]) -> int:
         return _fail(error.format_message())
     except LmzooError as error:
         return _fail(str(error))
+    except MemoryError:
+        return _fail("out of memory; a counting model can be trained in less with --max-memory")
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
+    except _StoppedError as stop:
+        return _SIGNALLED + stop.signal
     return OK
+
+
+class _StoppedError(BaseException):
+    """A signal that would have ended the process at once; so what was begun is cleared away first."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(signal)
+        self.signal = signal
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a request to end, as `timeout` and batch systems send it, clear away what was begun."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # what the caller chose to ignore (nohup) or to handle stays as it is
+    before = {number: signal.getsignal(number) for number in wanted if signal.getsignal(number) is signal.SIG_DFL}
+    for number in before:
+        signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, _: FrameType | None) -> None:
+    raise _StoppedError(number)
 
 
 def _fail(message: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +32,7 @@ _ARPA_ENDINGS = (".arpa", ".arpa.gz")
 @click.option("--prune", type=float, metavar="SHARE", help="Leave out n-grams that matter less: 1e-8.")
 @click.option("--max-ngrams", type=int, metavar="N", help="Keep the n-grams that matter most, so many at most.")
 @click.option("--max-bytes", metavar="SIZE", help="The same until the file has at most so many bytes, such as 2M.")
-@click.option("--bits", type=int, metavar="N", help="Round every ln p to so many bits, 4 to 16.")
+@click.option("--bits", type=int, metavar="N", help="Round every ln p to so many bits, 8 to 16.")
 @click.option("--text", metavar="FILE", help="Tell the perplexity of this text before and after.")
 def convert(model: str, output: str, tokens: str, normalize: str, text: str | None, **smaller: Any) -> None:
     """Write a MODEL file in another format: ARPA where OUTPUT ends in .arpa or .arpa.gz, lmzoo's own otherwise.
@@ -42,10 +43,12 @@ def convert(model: str, output: str, tokens: str, normalize: str, text: str | No
     from lmzoo import storage
     from lmzoo.ngram.arpa import write_arpa
 
+    if Path(output).exists() and Path(model).exists() and Path(output).samefile(model):
+        raise click.UsageError(f"{output} is the model itself; give another name to write to")
     loaded = _loaded(model, tokens, normalize)
     wanted = {name: value for name, value in smaller.items() if value is not None}
     written = _smaller(loaded, **wanted) if wanted else loaded
-    if output.endswith(_ARPA_ENDINGS):
+    if output.lower().endswith(_ARPA_ENDINGS):
         write_arpa(written, output)
     else:
         storage.save(written, output)
@@ -58,7 +61,7 @@ def _loaded(model: str, tokens: str, normalize: str) -> LanguageModel[Any]:
     from lmzoo import storage
     from lmzoo.ngram.arpa import read_arpa
 
-    if model.endswith(_ARPA_ENDINGS):
+    if not storage.is_model_file(model):
         return read_arpa(model, tokenizer=tokens, normalizer=normalize)
     return storage.load(model)
 

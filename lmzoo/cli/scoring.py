@@ -38,15 +38,29 @@ def score_files(
     """Write a row per document or token to standard output and the totals to standard error."""
     from lmzoo.tally import Tally
 
-    splits = [read_split(model, name, documents) for name in names]
-    rows = Rows((*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason"), json_lines=json_lines)
+    splits = [_read(model, name, documents, is_alone=len(names) == 1) for name in names]
+    columns = (*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason")
+    rows = Rows(columns, json_lines=json_lines)
     total, n_documents = Tally(), 0
-    for split in splits:
+    for name, split in zip(names, splits, strict=True):
+        if isinstance(split, TooShortError):
+            rows.write(name, *[None] * (len(columns) - 2), str(split))
+            continue
         for number, tally in enumerate(_score(model, split, rows, per_token=per_token), start=1):
             if not per_token:
                 rows.write(split.name, number, *_figures(tally), _reason(tally))
             total, n_documents = total + tally, n_documents + 1
     click.echo(_summary(total, n_documents) + star(model), err=True)
+
+
+def _read(model: LanguageModel[Any], name: str, documents: str | None, *, is_alone: bool) -> Split | TooShortError:
+    """A file encoded, or what is wrong with it where others have to be scored all the same."""
+    try:
+        return read_split(model, name, documents)
+    except TooShortError as error:
+        if is_alone:
+            raise
+        return error
 
 
 def star(model: LanguageModel[Any]) -> str:

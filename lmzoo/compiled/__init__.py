@@ -14,6 +14,7 @@ import importlib.util
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -25,6 +26,9 @@ _LOADING_NS = 600_000_000
 _CALLING_NS = 50_000
 # what a task has to gain to be counted towards loading
 _MIDDLING_NS = 50_000_000
+
+_MOST_THREADS = 256
+_MOST_DIGITS = 10
 
 # what compiled code would have saved so far
 _missed_ns = 0
@@ -39,14 +43,18 @@ def is_worth_it(n_items: int, saved_ns: int) -> bool:
     global _missed_ns
     wanted = os.environ.get(VARIABLE)
     if wanted in ("0", "1"):
-        return wanted == "1" and _is_installed()
+        return wanted == "1" and _works()
     gain_ns = n_items * saved_ns
     if "numba" in sys.modules:
-        return gain_ns > _CALLING_NS
+        return gain_ns > _CALLING_NS and _works()
     if gain_ns < _MIDDLING_NS or not _is_installed():
         return False
     _missed_ns += gain_ns
-    return _missed_ns > _LOADING_NS
+    return _missed_ns > _LOADING_NS and _works()
+
+
+class CompiledWarning(UserWarning):
+    """Compiled code is installed and cannot be used, so numpy does the work."""
 
 
 @cache
@@ -54,11 +62,27 @@ def _is_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
+@cache
+def _works() -> bool:
+    """Whether numba can be loaded, can compile and can keep what it compiled; warns once if it is there and cannot."""
+    if not _is_installed():
+        return False
+    try:
+        from lmzoo.compiled.probe import one_more
+
+        return bool(one_more(1) == 2)
+    except Exception as error:
+        # whatever it is (a broken installation, a cache that cannot be written or read), numpy does without
+        reason = " ".join(str(error).split())
+        warnings.warn(f"compiled code cannot be used here: {reason}", CompiledWarning, stacklevel=2)
+        return False
+
+
 def n_threads() -> int:
     """Threads to use: `OMP_NUM_THREADS` where it is set, as every numerical library has it, else the cores allowed."""
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
+    if given.isdecimal() and len(given) < _MOST_DIGITS and int(given) > 0:
+        return min(int(given), _MOST_THREADS)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -76,3 +100,8 @@ def in_parallel(n_items: int, work: Callable[[int, int], None]) -> None:
 @cache
 def _pool(n_workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_workers, "lmzoo")
+
+
+# a forked child has the pool but not its threads
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

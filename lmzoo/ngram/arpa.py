@@ -17,20 +17,24 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import StorageError
+from lmzoo.errors import InputError, StorageError, did_you_mean
 from lmzoo.files import whole_file
 from lmzoo.interface import LanguageModel
 from lmzoo.ngram.arpa_file import LOG10_ZERO, ArpaError, ArpaFile, ArpaWarning, packed, with_histories
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.prune import largest_sum
 from lmzoo.ngram.smoothing import Table
 from lmzoo.ngram.trie import from_keys
+from lmzoo.text import NORMALIZERS, TOKENIZERS
 
 Floats = npt.NDArray[np.float64]
 
 __all__ = ["ArpaError", "ArpaWarning", "read_arpa", "write_arpa"]
 
 _LN10 = math.log(10)
+# what figures of a few digits may add up to beyond 1
+_MOST_EXCESS = 1e-2
 
 
 def write_arpa(model: LanguageModel[Any], path: str | Path) -> None:
@@ -97,6 +101,9 @@ def read_arpa(path: str | Path, *, tokenizer: str = "word", normalizer: str = "n
     a history that is not listed, a highest order with back-offs (the file was cut down).  An absent back-off is 0.
     Raises `ArpaError` with the line at fault.
     """
+    for name, table, kind in ((tokenizer, TOKENIZERS, "tokenizer"), (normalizer, NORMALIZERS, "normaliser")):
+        if name not in table:
+            raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
     file = ArpaFile(Path(path))
     vocab, sections = file.read(tokenizer, normalizer)
     found = packed(sections, vocab, file)
@@ -105,7 +112,12 @@ def read_arpa(path: str | Path, *, tokenizer: str = "word", normalizer: str = "n
         file.warn(f"lists n-grams without their histories; {n_added} were added with what they back off to")
         found = packed(sections, vocab, file)
         assert found is not None
-    return NgramModel(vocab, from_keys(*found, len(vocab)), {"smoothing": "arpa"})
+    model = NgramModel(vocab, from_keys(*found, len(vocab)), {"smoothing": "arpa"})
+    largest = largest_sum(model)
+    if largest <= 1 + _MOST_EXCESS:
+        return model
+    file.warn(f"is no distribution: what may follow some history sums to {largest:.4g}; it has no perplexity")
+    return NgramModel(vocab, model.trie, {**model.details, "exceeds_1": largest})
 
 
 def _escape(token: str) -> str:

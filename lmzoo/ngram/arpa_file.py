@@ -9,6 +9,7 @@ import gzip
 import math
 import re
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import StorageError
+from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.smoothing import Table
 from lmzoo.text import BOS, EOS, MARKERS, TOKENIZERS, UNK, decode_blocks
@@ -31,9 +33,12 @@ LOG10_ZERO = -99.0
 LOG10_UNKNOWN = -100.0
 
 _LN10 = math.log(10)
-_COUNT = re.compile(r"ngram\s+(\d+)\s*=\s*(\d+)\s*")
-_SECTION = re.compile(r"\\(\d+)-grams:\s*")
+# of so many digits at most: longer ones are no counts
+_COUNT = re.compile(r"ngram\s+(\d{1,18})\s*=\s*(\d{1,18})\s*")
+_SECTION = re.compile(r"\\(\d{1,18})-grams:\s*")
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
+# beyond it no double is a power of 10
+_MOST_LOG10 = 300.0
 _GZIP = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 22
 # entries turned into numbers together
@@ -117,7 +122,7 @@ class ArpaFile:
             with gzip.open(self._path) if is_compressed else self._path.open("rb") as source:
                 while chunk := source.read(_CHUNK_BYTES):
                     yield chunk
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise ArpaError(f"cannot read {self._path}: {error}") from error
 
     def _next(self) -> str | None:
@@ -154,6 +159,8 @@ class ArpaFile:
             declared.append(int(count[2]))
         if not declared:
             raise self.fail("no line 'ngram 1=…' follows \\data\\")
+        if len(declared) > MAX_ORDER:
+            raise self.fail(f"its order is {len(declared)}, {MAX_ORDER} is the highest that is read")
         self._held = line
         return declared
 
@@ -280,7 +287,9 @@ class _Entries:
         """Raises `ValueError` for what is no number, `ArpaError` for what is wrong with some number or word."""
         log10_p_G, log10_b_G = (np.array(list(map(float, figures))) for figures in (log10_p, log10_b))
         ids_GxK = np.stack([np.fromiter(map(self._names.__getitem__, column), np.int64) for column in words], axis=1)
-        if np.isnan(log10_p_G).any() or np.isnan(log10_b_G).any() or (log10_b_G == math.inf).any():
+        # as other toolkits, which have no logarithm of 0 for a back-off either
+        log10_b_G = np.where(np.isneginf(log10_b_G), LOG10_ZERO, log10_b_G)
+        if np.isnan(log10_p_G).any() or not (np.abs(log10_b_G) <= _MOST_LOG10).all():
             raise ArpaError("not a finite number")
         is_bos_G = (ids_GxK[:, 0] == self._names.tokens.get(BOS, -1)) & (self._order == 1)
         # for <s>, which is never predicted, toolkits write 0 or -99

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import weakref
 from collections.abc import Iterator
@@ -219,6 +220,10 @@ def disk_room(*, n_grams: int, n_positions: int, n_values: int, need: str) -> It
     Mapped arrays live on where the system lets a file without a name be read; elsewhere until the process ends.
     """
     try:
+        given = os.environ.get("TMPDIR")
+        if given and not Path(given).is_dir():
+            # Python would take another folder, on another disk perhaps
+            raise StorageError(f"TMPDIR={given} is no folder; make it or name another for temporary files")
         folder = tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True)
     except OSError as error:
         raise StorageError(

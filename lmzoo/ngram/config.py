@@ -10,6 +10,7 @@ from lmzoo.errors import OptionValueError
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)B?", re.IGNORECASE)
+_MOST_BYTES = 1 << 60
 # below it, reading and writing in small pieces takes all the time
 LEAST_MEMORY = 16 << 20
 
@@ -19,7 +20,7 @@ MAX_ORDER = 32
 # beyond it the distribution is uniform to the last digit
 _MOST_K = 1e12
 # of a rounded ln p
-LEAST_BITS, MOST_BITS = 4, 16
+LEAST_BITS, MOST_BITS = 8, 16
 # those that take discounts off counts, so that interpolated= and discounts= have a meaning
 _DISCOUNTING = ("mkn", "kn", "ad")
 
@@ -42,7 +43,7 @@ class NgramConfig:
         prune: take out n-grams whose removal raises the model's own perplexity by a smaller share than this: 1e-8.
         max_ngrams: take out those that matter least until so many are left, single symbols included.
         max_bytes: take out those that matter least until the model's file has at most so many bytes: 2M, or a number.
-        bits: round every ln p to so many bits, 4 to 16.
+        bits: round every ln p to so many bits, 8 to 16; one byte holds 8, two hold the others.
         max_memory: count and smooth in so many bytes beside the text's ids, the rest on disk: 200M, 1.5G, or a number
             of bytes.  The model is the same to the last bit.
     """
@@ -160,4 +161,7 @@ def size_in_bytes(size: str | int, name: str) -> int:
     found = _SIZE.fullmatch(str(size).strip())
     if found is None:
         raise OptionValueError(f"{name} is a size such as 200M, 1.5G or a number of bytes, got {size!r}")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    n_bytes = float(found[1]) * _UNITS[found[2].upper()]
+    if n_bytes > _MOST_BYTES:
+        raise OptionValueError(f"{name} is at most {_MOST_BYTES >> 40}T, got {str(size)[:20]}…")
+    return int(n_bytes)

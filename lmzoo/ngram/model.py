@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lmzoo import compiled
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, Tokens
+from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.smoothing import Table
 from lmzoo.ngram.trie import Starts, Trie, Values
@@ -51,8 +52,9 @@ class NgramModel:
         self.order = trie.order
         self.context_size: int | None = self.order - 1
         self.details = dict(details)
-        # the one smoothing whose scores are no distribution, once there is a shorter history to back off to
-        self.is_normalized = self.details.get("smoothing") != "sb" or self.order == 1
+        # one smoothing whose scores are no distribution, once there is a shorter history, and files of other toolkits
+        is_stupid = self.details.get("smoothing") == "sb" and self.order > 1
+        self.is_normalized = not is_stupid and not self.details.get("exceeds_1")
         # how far its sums may be from 1 where figures were rounded; None: what double precision gives
         self.tolerance: float | None = _tolerance(self.details)
 
@@ -158,6 +160,15 @@ class NgramModel:
         if not isinstance(state, np.ndarray) or state.ndim != 2 or state.shape[1] != self.order - 1:
             found = f"shape {state.shape}" if isinstance(state, np.ndarray) else type(state).__name__
             raise TokenError(f"a state of order {self.order} has shape (B, {self.order - 1}), got {found}")
+        low, high = self._state_limits
+        if state.dtype != np.int64 or not ((state == ABSENT) | ((state >= low) & (state < high))).all():
+            raise TokenError("this is no state of this model; get one from initial_state() or logprobs()")
+
+    @cached_property
+    def _state_limits(self) -> tuple[Ids, Ids]:
+        """Of orders 1 to n-1, the first node and the one after the last."""
+        bounds = np.array(self.trie.bounds)
+        return bounds[:-2], bounds[1:-1]
 
     def _climb(self, tokens_BxL: Tokens, state: NgramState, logprobs_BxL: Floats) -> Iterator[Ids]:
         """For orders 1 to n in turn: the ids of the n-grams that end in each token, those of the state before them.
@@ -231,6 +242,8 @@ class NgramModel:
         """Of every node the node of its longest proper suffix that is held; -1 for single symbols."""
         from lmzoo.compiled.ngrams import link
 
+        # compiled code trusts what it is handed
+        self.trie.check()
         bounds, arrays = self.trie.bounds, self.trie.arrays[:4]
         links_G: npt.NDArray[Any] = np.full(
             bounds[-1], ABSENT, np.int32 if bounds[-1] <= np.iinfo(np.int32).max else np.int64
@@ -279,10 +292,15 @@ class NgramModel:
             rows = rows[longest_B[rows] != ABSENT]
         return state
 
+    @cached_property
+    def _singles_V(self) -> Floats:
+        """ln p of every symbol after no history."""
+        return np.asarray(self.trie.logp.of(1, slice(self.trie.n_symbols)))
+
     def _distribution(self, histories: Sequence[int]) -> Floats:
         """ln p over the vocabulary after one history, given as its nodes at orders 1 to n-1; shape (1, V)."""
         trie = self.trie
-        logprobs_V: Floats = trie.logp.of(1, slice(trie.n_symbols)).copy()
+        logprobs_V = self._singles_V.copy()
         for order, history in enumerate(histories, start=1):
             if history != ABSENT:
                 following = trie.following(order, history)
@@ -293,7 +311,7 @@ class NgramModel:
     def _distributions(self, histories: Sequence[Ids], n_rows: int) -> Floats:
         """ln p over the vocabulary after each of P histories, given as their nodes at orders 1 to n-1; shape (P, V)."""
         trie = self.trie
-        logprobs_PxV: Floats = np.repeat(trie.logp.of(1, slice(trie.n_symbols))[None, :], n_rows, axis=0)
+        logprobs_PxV = np.repeat(self._singles_V[None, :], n_rows, axis=0)
         for order, history_P in enumerate(histories, start=1):
             rows = np.flatnonzero(history_P != ABSENT)
             history = history_P[rows]
@@ -337,6 +355,8 @@ def _check_lengths(trie: Trie, n_symbols: int) -> None:
     bounds, starts = trie.bounds, trie.starts
     n_histories = bounds[-2]
     n_longer = max(n_histories - n_symbols, 0)
+    if len(bounds) > MAX_ORDER + 1:
+        raise ValueError(f"order {len(bounds) - 1}, {MAX_ORDER} is the highest")
     if bounds[:2] != (0, n_symbols) or list(bounds) != sorted(bounds):
         raise ValueError(f"nodes of {bounds} for {n_symbols} symbols")
     lengths = (len(trie.tokens_G), len(trie.logp), len(trie.backoff), len(starts.first_V1), len(starts.within_H1))

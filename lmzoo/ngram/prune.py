@@ -28,7 +28,26 @@ _NOTHING = 1e-12
 _SPARE = 0.01
 _SIZE_ROUNDS = 8
 # what a file holds besides arrays, vocabulary and options: the places of the arrays, alignment, the checksum
-_HEADER_BYTES = 4096
+_HEADER_BYTES = 2048
+
+
+def largest_sum(model: NgramModel) -> float:
+    """The largest sum of the probabilities of all symbols after any history that is held."""
+    keys, tables = model.tables
+    n_symbols = len(model.vocab)
+    sums_H = np.exp(tables[0].logp_G).sum(keepdims=True)
+    largest = float(sums_H[0])
+    for order, words in enumerate(_words(keys, n_symbols)[1:], start=2):
+        n_histories = len(keys[order - 2])
+        history_G = keys[order - 1] // n_symbols
+        lower_G = np.exp(_last_logp(model, words[:, 1:]))
+        with np.errstate(over="ignore"):
+            seen_H = np.bincount(history_G, np.exp(tables[order - 1].logp_G), n_histories)
+            # what the shorter history gives to the others, were its own sum 1
+            rest_H = np.maximum(1 - np.bincount(history_G, lower_G, n_histories), 0.0)
+            sums_H = seen_H + np.exp(tables[order - 2].backoff_G) * rest_H
+        largest = max(largest, float(sums_H.max(initial=0.0)))
+    return largest
 
 
 def renormalized(model: NgramModel) -> NgramModel:
@@ -78,7 +97,7 @@ def prune_to_bytes(
     best = finish(_to_size(model, rises, low))
     low_bytes = model_bytes(best)
     if low_bytes > max_bytes:
-        raise InputError(f"max_bytes={max_bytes} is less than the {low_bytes} bytes of the symbols alone")
+        raise InputError(f"max_bytes={max_bytes} is less than the symbols alone may take, {low_bytes} bytes")
     # bytes follow n-grams nearly in a straight line, so few rounds are enough
     aim = max_bytes * (1 - _SPARE / 2)
     for _ in range(_SIZE_ROUNDS):

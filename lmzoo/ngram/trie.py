@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo.errors import CorruptFileError
 from lmzoo.files import release_pages
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.runs import token_type
@@ -144,6 +145,23 @@ class Trie:
     @property
     def n_symbols(self) -> int:
         return self.bounds[1]
+
+    def check(self) -> None:
+        """Raise `CorruptFileError` where arrays, whose lengths belong together, lead to places that are not there.
+
+        Reads all of them: what comes from a file is looked at once before compiled code follows it.
+        """
+        starts_H1 = np.concatenate(
+            [self.starts.of(k, np.arange(self.bounds[k - 1], self.bounds[k])) for k in range(1, self.order)]
+            + [np.array(self.bounds[-1:])]
+        )
+        is_rising = len(starts_H1) < 2 or (int(starts_H1[0]) == self.n_symbols and (np.diff(starts_H1) >= 0).all())
+        has_codes = all(
+            not len(values.codes_G) or int(values.codes_G.max()) < values.book_OxC.shape[1]
+            for values in (self.logp, self.backoff)
+        )
+        if not is_rising or int(self.tokens_G.max()) >= self.n_symbols or not has_codes:
+            raise CorruptFileError("the model's file is damaged: its arrays lead to places that are not there")
 
     def following(self, order: int, node: int) -> slice:
         """The continuations of a node of this order below the highest."""

@@ -29,7 +29,7 @@ def inputs_of(split) -> np.ndarray:
 def numbered(*lengths, documents="line"):
     """A split of documents of these lengths in which every token is another one, so that it says where it stands."""
     tokens = ("<unk>", "<s>", "</s>", *(f"t{i}" for i in range(sum(lengths))))
-    vocab = Vocab(tokens=tokens, counts_V=np.ones(len(tokens), np.int64))
+    vocab = Vocab(tokens=tokens, counts_V=np.ones(len(tokens), np.int64), tokenizer="word")
     split = split_of("a\n" * len(lengths), documents=documents)
     ends = np.cumsum([0, *lengths])
     replaced = {

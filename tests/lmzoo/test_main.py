@@ -584,19 +584,19 @@ class TestConvert:
 
     def test_a_counting_model_is_made_smaller_and_its_loss_told(self, typed, words, text_file, tmp_path):
         small = tmp_path / "small.lm"
-        status, out, err = typed("convert", words, small, "--max-ngrams", 30, "--bits", 6, "--text", text_file)
+        status, out, err = typed("convert", words, small, "--max-ngrams", 30, "--bits", 8, "--text", text_file)
         assert (status, out) == (0, "")
         before, after = (typed("score", model, text_file)[2].split(", ")[3].split()[1] for model in (words, small))
         loss = float(after) / float(before) - 1
         assert err.startswith(f"perplexity {before} before, {after} after (+")
         assert float(err.rpartition("(")[2].removesuffix("%)\n")) == pytest.approx(100 * loss, abs=0.01)
         assert storage.load(small).n_params <= 30
-        assert storage.load(small).details["bits"] == 6
+        assert storage.load(small).details["bits"] == 8
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("--bits", "3"), "bits must be 4 to 16, got 3"),
+            (("--bits", "7"), "bits must be 8 to 16, got 7"),
             (("--max-bytes", "2X"), "max_bytes is a size such as 200M, 1.5G or a number of bytes, got '2X'"),
             (("--max-bytes", "10"), "max_bytes=10 is less than the"),
             (("--max-ngrams", "1"), "max_ngrams=1 is less than the vocabulary's"),
@@ -610,8 +610,8 @@ class TestConvert:
         assert not (tmp_path / "small.lm").exists()
 
     def test_a_rounded_model_is_not_rounded_again(self, typed, words, tmp_path):
-        typed("convert", words, tmp_path / "small.lm", "--bits", "6")
-        status, _, err = typed("convert", tmp_path / "small.lm", tmp_path / "smaller.lm", "--bits", "4")
+        typed("convert", words, tmp_path / "small.lm", "--bits", "8")
+        status, _, err = typed("convert", tmp_path / "small.lm", tmp_path / "smaller.lm", "--bits", "8")
         assert status == 2
         assert "start from the exact one" in err
 

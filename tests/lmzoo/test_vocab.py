@@ -207,3 +207,8 @@ class TestSpelling:
 @given(st.text())
 def test_code_points_are_those_of_python(text):
     assert code_points(text).tolist() == [ord(c) for c in text]
+
+
+def test_longer_tokens_are_no_characters():
+    with pytest.raises(InputError, match="'lo' is no single character"):
+        Vocab(tokens=("<unk>", "<s>", "lo"), counts_V=np.zeros(3, np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import math
 from pathlib import Path
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 import lmzoo
-from lmzoo.errors import StorageError
+from lmzoo.errors import InputError, NotNormalizedError, StorageError
 from lmzoo.ngram import arpa_file
 from lmzoo.ngram.arpa import ArpaError, ArpaWarning, read_arpa, write_arpa
 from lmzoo.ngram.model import NgramModel
+from lmzoo.ngram.prune import largest_sum
 from tests.lmzoo.ngram.test_golden import GOLDEN, MARKET, ORDERS, TEXTS, arpa_entries, golden_text, kenlm_like
 
 LN10 = math.log(10)
@@ -173,6 +175,9 @@ def test_a_wrong_count_is_told(tmp_path: Path) -> None:
         ("-0.1\t<s> a", "-0.1\t<s> b", "'b' stands in an n-gram but not among"),
         ("\n\\end\\\n", "", "may be cut short"),
         ("ngram 1=4\n", "", "order 1 is wanted"),
+        ("ngram 1=4", "ngram 1=" + "9" * 5000, "no line 'ngram 1"),
+        ("0\t<s>\t-0.5", "0\t<s>\t1e308", "line 7: not a finite number"),
+        ("ngram 2=2", "\n".join(f"ngram {k}=2" for k in range(2, 40)), "its order is 39, 32 is the highest"),
     ],
 )
 def test_damaged_files(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -244,7 +249,7 @@ def test_unknown_words_cannot_be_spelled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("piece", [1, 2, 3])
 def test_lines_with_and_without_back_offs_side_by_side(piece: int, tmp_path: Path, monkeypatch) -> None:
     # whatever lines are turned into numbers together, and however they are spaced
-    text = GOOD.replace("-0.4\t</s>", "-0.4   </s>\n-0.7 b\t -0.1").replace("1=4", "1=5")
+    text = GOOD.replace("-0.4\t</s>", "-0.4   </s>\n-3 b\t -0.1").replace("1=4", "1=5")
     wanted = log10_of(read_arpa(written(tmp_path, text)), "a b a")
     monkeypatch.setattr(arpa_file, "_PIECE", piece)
     assert log10_of(read_arpa(written(tmp_path, text)), "a b a") == wanted
@@ -254,3 +259,43 @@ def test_an_ngram_listed_twice_among_the_words(tmp_path: Path) -> None:
     text = GOOD.replace("-0.3\ta\t-0.25\n", "-0.3\ta\t-0.25\n-0.3\ta\t-0.25\n").replace("1=4", "1=5")
     with pytest.raises(ArpaError, match="line 9: 'a' is listed twice"):
         read_arpa(written(tmp_path, text))
+
+
+def test_what_hands_out_more_than_there_is_has_no_perplexity(tmp_path: Path) -> None:
+    with pytest.warns(ArpaWarning, match=r"is no distribution: .* sums to"):
+        model = read_arpa(written(tmp_path, GOOD.replace("-0.3\ta\t-0.25", "-0.3\ta\t5")))
+    corpus = lmzoo.corpus_from_texts({"train": "a", "valid": "a", "test": "a"}, tokens="word")
+    tally = lmzoo.evaluate(model, corpus.test.encoded_with(model.vocab))
+    assert not tally.is_normalized
+    with pytest.raises(NotNormalizedError):
+        _ = tally.perplexity
+    # a file keeps it
+    back = lmzoo.load(lmzoo.save(model, tmp_path / "m.lm"))
+    assert not back.is_normalized
+
+
+def test_the_largest_sum_is_that_of_all_histories() -> None:
+    model = read_arpa(GOLDEN / "market.3.arpa")
+    n_symbols = len(model.vocab)
+    pairs_Bx2 = np.stack(np.meshgrid(np.arange(n_symbols), np.arange(n_symbols)), axis=-1).reshape(-1, 2)
+    _, state = model.logprobs(pairs_Bx2, model.initial_state(len(pairs_Bx2), bos=False))
+    sums_B = np.exp(model.next_logprobs(state)).sum(axis=1)
+    assert largest_sum(model) == pytest.approx(sums_B.max(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"), [("tokenizer", "no tokenizer 'xx'"), ("normalizer", "no normaliser 'xx'")]
+)
+def test_a_tokenizer_that_is_not_there(option: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read_arpa(written(tmp_path, GOOD), **{option: "xx"})
+
+
+def test_any_flipped_bit_of_a_gzip_file_is_an_error_or_the_file(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(GOOD.encode(), mtime=0))
+    for place in range(len(data)):
+        data[place] ^= 4
+        (tmp_path / "m.arpa.gz").write_bytes(data)
+        with contextlib.suppress(StorageError, InputError):
+            read_arpa(tmp_path / "m.arpa.gz")
+        data[place] ^= 4

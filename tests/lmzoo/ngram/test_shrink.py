@@ -14,8 +14,8 @@ TEXT = ["abracadabra", "abrakadabra", "cadabra", "barbara", "bacca"]
 
 def test_options_of_training_are_the_same_as_afterwards() -> None:
     corpus = corpus_of(TEXT)
-    trained = counted(corpus, 4, "wb,prune=1e-4,max_ngrams=40,bits=6")
-    after = shrunk(counted(corpus, 4, "wb"), prune=1e-4, max_ngrams=40, bits=6)
+    trained = counted(corpus, 4, "wb,prune=1e-4,max_ngrams=40,bits=8")
+    after = shrunk(counted(corpus, 4, "wb"), prune=1e-4, max_ngrams=40, bits=8)
     assert lmzoo.storage.to_bytes(trained) == lmzoo.storage.to_bytes(after)
     assert trained.n_params <= 40
 
@@ -46,8 +46,8 @@ def test_what_has_no_mass_to_give_back_is_only_rounded() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("bits=3", "bits must be 4 to 16, got 3"),
-        ("bits=17", "bits must be 4 to 16, got 17"),
+        ("bits=7", "bits must be 8 to 16, got 7"),
+        ("bits=17", "bits must be 8 to 16, got 17"),
         ("max_bytes=0", "max_bytes must be at least 1, got 0"),
         ("max_bytes=-5", "max_bytes is a size such as"),
         ("max_bytes=5M,smoothing=sb", "cannot be pruned"),

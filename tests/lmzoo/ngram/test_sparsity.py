@@ -108,7 +108,7 @@ def test_in_a_quantised_model_each_order_has_its_own_book() -> None:
     corpus = corpus_of(["abab", "cab"], ["abc"])
     trigram = lmzoo.train("trigram", corpus)
     assert isinstance(trigram, NgramModel)
-    model = quantize(trigram, bits=4)
+    model = quantize(trigram, bits=8)
     arrays = model.to_parts()[1]
     n_bytes = bytes_by_order(model)
     assert sum(n_bytes) == sum(array.nbytes for array in arrays.values())

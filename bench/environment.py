@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.records import CorpusSpec
+from lmzoo.text import joined_name
+
 # every library that computes on several threads reads one of these when it loads
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -111,6 +114,14 @@ def command_line(program: str, arguments: Sequence[str]) -> str:
 def file_name(path: str) -> str:
     """The last part of a path, whichever system wrote it."""
     return path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+
+
+def text_name(corpus: CorpusSpec) -> str:
+    """The file name, or the name, of the text that a corpus is made of; empty where it is the default one."""
+    if corpus.name or not corpus.train:
+        return file_name(corpus.name or "")
+    paths = [corpus.train] if isinstance(corpus.train, str) else corpus.train
+    return joined_name([file_name(path) for path in paths])
 
 
 def safe_name(text: str) -> str:

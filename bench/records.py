@@ -58,7 +58,7 @@ class CorpusSpec(_Record):
     """Which text, and how it is read; None: the corpus's own default.  Paths stay in memory, never in a report."""
 
     name: str | None = None
-    train: str | None = None
+    train: str | tuple[str, ...] | None = Field(default=None, description="several files are one text, in this order")
     valid: str | None = None
     test: str | None = None
     tokens: str | None = None

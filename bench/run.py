@@ -28,6 +28,7 @@ from bench.plan import Limits, make_plan
 from bench.records import FINE, Answer, CorpusSpec, Environment, Question, RunInfo, TrialRecord, TrialSpec
 from bench.report import notices
 from bench.store import Mode, RunStore, WriteError
+from lmzoo.arguments import ListOption, OnceCommand
 from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
 
@@ -86,25 +87,36 @@ def _complain(message: str, status: int) -> int:
     return status
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=OnceCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--models",
+    cls=ListOption,
     default="all",
     show_default=True,
     help="Model specs, separated by commas, such as unigram,kn5,lstm-scratch:hidden=512; all: lmzoo's own, each once; "
     "peers: installed adapters and compressors; counting: n-grams of several orders and smoothings.",
 )
 @click.option("--corpus", multiple=True, help="Name or path of a text; may be repeated.  [default: genesis]")
-@click.option("--train", help="Path of a training text; with --test.")
+@click.option(
+    "--train", multiple=True, help="Path of a training text; with --test.  Repeated: one text, in this order."
+)
 @click.option("--valid", help="Path of a validation text; without it the last tenth of --train serves.")
 @click.option("--test", help="Path of a test text; with --train.")
-@click.option("--tokens", help="char or word, or both separated by a comma.  [default: the corpus's own]")
+@click.option(
+    "--tokens", cls=ListOption, help="char or word, or both separated by a comma.  [default: the corpus's own]"
+)
 @click.option("--normalize", help="letters, lower or none.  [default: the corpus's own]")
 @click.option("--documents", help="Context policy: file, line, paragraph or running.  [default: by --tokens]")
 @click.option(
     "--min-freq", type=click.IntRange(min=1), default=1, show_default=True, help="Rarer training tokens become <unk>."
 )
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N, or several separated by commas.")
+@click.option(
+    "--device",
+    cls=ListOption,
+    default="cpu",
+    show_default=True,
+    help="cpu, cuda or cuda:N, or several separated by commas.",
+)
 @click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds of each neural model: 0, 1 …"
 )
@@ -175,7 +187,10 @@ def _asked(arguments: list[str], options: dict[str, Any]) -> Asked:
 
 def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
     """One for each corpus and tokenizer asked for."""
-    parts: dict[str, Any] = {key: utf8(options[key]) for key in ("train", "valid", "test") if options[key] is not None}
+    train = tuple(map(utf8, options["train"]))
+    # one path is written as such, not as a list of one
+    parts: dict[str, Any] = {"train": train if len(train) > 1 else train[0]} if train else {}
+    parts |= {key: utf8(options[key]) for key in ("valid", "test") if options[key] is not None}
     names: list[str | None] = [utf8(name) for name in options["corpus"]]
     if parts and names:
         raise click.UsageError(f"--corpus and --{next(iter(parts))} exclude each other")
@@ -273,7 +288,7 @@ def run_trials(
 def _new_folder(asked: Asked, started: datetime) -> Path:
     """`results/<run-id>`: the time and the first corpus."""
     first = asked.question.corpora[0]
-    name = environment.safe_name(environment.file_name(first.name or first.train or ""))
+    name = environment.safe_name(environment.text_name(first))
     run_id = f"{started:%Y%m%d-%H%M%S}-{name}"
     folder, n = Path("results", run_id), 1
     while folder.exists():

@@ -186,11 +186,14 @@ def _ran_into_another_limit(record: TrialRecord, trial: TrialSpec) -> bool:
 def published_trial(trial: TrialSpec) -> TrialSpec:
     """A trial as it may be written: paths cut to file names."""
     corpus = trial.corpus
-    names = {
-        key: None if (path := getattr(corpus, key)) is None else file_name(path)
-        for key in ("name", "train", "valid", "test")
-    }
+    names = {key: _cut(getattr(corpus, key)) for key in ("name", "train", "valid", "test")}
     return trial.model_copy(update={"corpus": corpus.model_copy(update=names), "spec": without_folders(trial.spec)})
+
+
+def _cut(path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+    if path is None or isinstance(path, str):
+        return path and file_name(path)
+    return tuple(map(file_name, path))
 
 
 def _without_key(trial_id: str) -> str:

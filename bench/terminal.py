@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from bench.environment import file_name
+from bench.environment import text_name
 from bench.executor.protocol import Ended, Event, Moved, Started
 from bench.records import TrialRecord, TrialSpec
 
@@ -98,8 +98,7 @@ class ProgressView:
 
 def trial_name(trial: TrialSpec, *, name_tokenizer: bool = False) -> str:
     """Model and text, and what else tells a trial from its neighbours."""
-    corpus = trial.corpus.name or trial.corpus.train or ""
-    parts = [trial.model, f"on {file_name(corpus)}"]
+    parts = [trial.model, f"on {text_name(trial.corpus)}"]
     if name_tokenizer and trial.corpus.tokens:
         parts.append(f"({trial.corpus.tokens})")
     if trial.device != "cpu":

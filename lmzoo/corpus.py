@@ -25,6 +25,8 @@ from lmzoo.text import (
     TOKENIZERS,
     Normalizer,
     check_encodable,
+    joined_name,
+    read_joined,
     read_text,
     with_line_feeds,
 )
@@ -153,7 +155,7 @@ class Corpus:
 def load_corpus(
     name: str | Path | None = None,
     *,
-    train: str | Path | None = None,
+    train: str | Path | Sequence[str | Path] | None = None,
     valid: str | Path | None = None,
     test: str | Path | None = None,
     tokens: str | None = None,
@@ -165,7 +167,8 @@ def load_corpus(
 
     Args:
         name: a name in `sources.SOURCES` or the path of a UTF-8 text.
-        train, valid, test: paths; without `valid` the last tenth of the training text serves.
+        train, valid, test: paths; without `valid` the last tenth of the training text serves.  Several `train` paths
+            are one text, one after the other.
         tokens: `char` or `word` (default: the corpus's own, else `char`).
         normalize: `letters`, `lower` or `none` (default: the corpus's own, else `none`).
         documents: the context policy: file, line, paragraph or running (default: file for `char`, else line).
@@ -174,8 +177,8 @@ def load_corpus(
     Raises:
         UnknownCorpusError, MissingDataError, TooShortError, UndecodableInputError.
     """
-    given: dict[str, str | Path] = {
-        part: path for part, path in (("train", train), ("valid", valid), ("test", test)) if path is not None
+    given = {
+        part: paths for part, files in (("train", train), ("valid", valid), ("test", test)) if (paths := _paths(files))
     }
     if (name is None) == (not given):
         raise CorpusError("give either the name or path of one corpus, or train= and test= files")
@@ -183,8 +186,8 @@ def load_corpus(
         raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
     own_unk = False
     if given:
-        texts: dict[str, Callable[[], str]] = {part: partial(read_text, Path(path)) for part, path in given.items()}
-        label = Path(given["train"]).name
+        texts: dict[str, Callable[[], str]] = {part: partial(read_joined, paths) for part, paths in given.items()}
+        label = joined_name(given["train"])
     elif str(name) in SOURCES or not _is_there(str(name)):
         source = named_source(str(name))
         label, own_unk = source.name, source.own_unk
@@ -201,6 +204,12 @@ def load_corpus(
         min_freq=min_freq,
         own_unk=own_unk,
     )
+
+
+def _paths(files: str | Path | Sequence[str | Path] | None) -> Sequence[str | Path]:
+    if files is None:
+        return []
+    return [files] if isinstance(files, str | Path) else files
 
 
 def _is_there(path: str) -> bool:

@@ -32,6 +32,18 @@ def read_text(path: Path) -> str:
     return decode_bytes(data, str(path))
 
 
+def read_joined(paths: Sequence[str | Path]) -> str:
+    """The texts of files as one, one after the other; each ends its last line.  One file is as `read_text` gives it."""
+    texts = [read_text(Path(path)) for path in paths]
+    return texts[0] if len(texts) == 1 else "\n".join(text.removesuffix("\n") for text in texts) + "\n"
+
+
+def joined_name(paths: Sequence[str | Path]) -> str:
+    """What a text of one or more files is called: the first one's name, and how many more there are."""
+    name = Path(paths[0]).name
+    return name if len(paths) == 1 else f"{name}+{len(paths) - 1} more"
+
+
 def read_blocks(path: Path, block_bytes: int = 1 << 24) -> Iterator[str]:
     """The text of a file, as `read_text` gives it, in pieces made from about `block_bytes` bytes each.
 

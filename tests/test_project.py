@@ -30,6 +30,7 @@ LMZOO_ORDER = (
     "errors",
     "files",
     "streams",
+    "arguments",
     "compiled",
     "text",
     "segments",

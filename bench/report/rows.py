@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import PurePath
 
 import numpy as np
 
+from bench.environment import text_name
 from bench.records import FINE, CorpusFacts, Measured, RunInfo, Status, TrialRecord, TrialSpec
 from bench.report.reading import Missing, Run
 from bench.stats import Floats, Interval, PairTest, Verdict, holm, paired_test, perplexity_interval
@@ -253,7 +253,7 @@ def _group(facts: CorpusFacts | None, trial: TrialSpec | None, info: RunInfo) ->
         )
     spec = trial.corpus if trial else None
     return Group(
-        corpus=(spec and (spec.name or (spec.train and PurePath(spec.train).name))) or "unknown",
+        corpus=(spec and text_name(spec)) or "unknown",
         normalize=(spec and spec.normalize) or "",
         tokenizer=(spec and spec.tokens) or "",
         documents=(spec and spec.documents) or "",

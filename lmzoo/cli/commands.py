@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lmzoo.arguments import OnceGroup
 from lmzoo.cli.rows import Rows
 from lmzoo.cli.scoring import STDIN, read_input, score_files, star
-from lmzoo.cli.whole import joined_text, require_files, train_on_all
+from lmzoo.cli.whole import require_files, train_on_all
 from lmzoo.errors import StorageError, UnknownModelError, did_you_mean
 from lmzoo.text import NORMALIZERS, TOKENIZERS
 
@@ -66,7 +67,7 @@ _TOKENS_HELP = (
 )
 
 
-@click.group(epilog=_MAIN_EXAMPLES, context_settings={"max_content_width": 110})
+@click.group(cls=OnceGroup, epilog=_MAIN_EXAMPLES, context_settings={"max_content_width": 110})
 def cli() -> None:
     """Train language models, score and generate text with them."""
 
@@ -104,13 +105,16 @@ def text_options(command: Command) -> Command:
         click.option("--tokens", metavar="KIND", help=_TOKENS_HELP),
         click.option("--test", metavar="FILE", help="Test text of one's own; goes with --train."),
         click.option("--valid", metavar="FILE", help="Validation text (default: the last tenth of the training text)."),
-        click.option("--train", metavar="FILE", help="Training text of one's own; goes with --test."),
+        click.option("--train", multiple=True, metavar="FILE", help=_TRAIN_HELP),
         click.option("--corpus", metavar="NAME", help="A corpus by name; see: python -m lmzoo corpora."),
     ):
         command = option(command)
     return command
 
 
+_TRAIN_HELP = (
+    "Training text of one's own; goes with --test.  Several, each behind a --train, are one text, one after the other."
+)
 _DOCUMENTS_HELP = (
     "How text is cut into documents, each scored from a fresh start: file, line, paragraph or running "
     "(default: line for words, file for characters)."
@@ -182,7 +186,7 @@ def corpus_of(
     texts: Sequence[str],
     *,
     corpus: str | None,
-    train: str | None,
+    train: Sequence[str],
     valid: str | None,
     test: str | None,
     **reading: Any,
@@ -190,6 +194,7 @@ def corpus_of(
     """The corpus that `text_options` and TEXT files name."""
     from lmzoo.corpus import corpus_from_texts, load_corpus
     from lmzoo.sources import SOURCES
+    from lmzoo.text import joined_name, read_joined
 
     given = [bool(texts), corpus is not None, any((train, valid, test))]
     if sum(given) != 1:
@@ -198,11 +203,11 @@ def corpus_of(
         raise click.UsageError("--train and --test go together; --valid is optional")
     require_files(texts)
     if len(texts) > 1:
-        return corpus_from_texts({"whole": joined_text(texts)}, name=Path(texts[0]).name, **_given(reading))
+        return corpus_from_texts({"whole": read_joined(texts)}, name=joined_name(texts), **_given(reading))
     if texts:
         # a file is asked for here, even one that is named like a corpus
         corpus = str(Path(texts[0]).absolute()) if texts[0] in SOURCES else texts[0]
-    return load_corpus(corpus, train=train, valid=valid, test=test, **reading)
+    return load_corpus(corpus, train=train or None, valid=valid, test=test, **reading)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

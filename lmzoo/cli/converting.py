@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmzoo.arguments import OnceCommand
 from lmzoo.cli.scoring import read_split
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Examples:
 _ARPA_ENDINGS = (".arpa", ".arpa.gz")
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(cls=OnceCommand, epilog=_EXAMPLES)
 @click.argument("model")
 @click.argument("output")
 @click.option("--tokens", default="word", show_default=True, metavar="KIND", help="What the words of an ARPA file are.")

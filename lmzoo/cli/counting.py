@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmzoo.arguments import OnceCommand
 from lmzoo.cli.commands import corpus_of, text_options
 from lmzoo.cli.rows import Rows
 
@@ -25,7 +26,7 @@ _DISCOUNT_COLUMNS = ("order", "counts", "n1", "n2", "n3", "n4", "discounts", "re
 _ABOUT_COLUMNS = ("fact", "token", "count")
 
 
-@click.command(epilog=_EXAMPLES)
+@click.command(cls=OnceCommand, epilog=_EXAMPLES)
 @click.argument("text", required=False, metavar="[TEXT]")
 @text_options
 @click.option("--order", type=int, default=5, show_default=True, metavar="N", help="The most tokens counted together.")

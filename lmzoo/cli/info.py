@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmzoo.arguments import OnceCommand
 from lmzoo.cli.rows import Rows
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 _BY_ORDER = ("discounts", "weights", "ngrams_before_pruning")
 
 
-@click.command(epilog="\b\nExamples:\n  python -m lmzoo info book.lm\n  python -m lmzoo info book.lm --json")
+@click.command(
+    cls=OnceCommand, epilog="\b\nExamples:\n  python -m lmzoo info book.lm\n  python -m lmzoo info book.lm --json"
+)
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tab-separated rows.")
 def info(model: str, as_json: bool) -> None:

@@ -19,13 +19,6 @@ def require_files(names: Sequence[str]) -> None:
         raise click.UsageError(f"no file {missing!r}; for a corpus by name write --corpus {missing}")
 
 
-def joined_text(names: Sequence[str]) -> str:
-    """The texts of files, one after the other; each ends its last line."""
-    from lmzoo.text import read_text
-
-    return "\n".join(read_text(Path(name)).removesuffix("\n") for name in names) + "\n"
-
-
 def train_on_all(spec: str, texts: Sequence[str], output: str, *, valid: str | None, **options: Any) -> None:
     """Train a counting model on all of some texts and write it."""
     from lmzoo import storage

@@ -104,6 +104,10 @@ BAD_ARGUMENTS = {
     "--train a.txt": "--train and --test are both needed, got --train alone",
     "--train a.txt --test b.txt --corpus genesis": "--corpus and --train exclude each other",
     "--train nowhere.txt --test nowhere.txt": "nowhere.txt",
+    "--train a.txt --test b.txt --test c.txt": "--test is given twice; give it once",
+    "--models kn5 --models bigram": "--models is given twice; give one list, separated by commas",
+    "--tokens char --tokens word --tokens char": "--tokens is given 3 times; give one list, separated by commas",
+    "--seeds 1 --seeds 2": "--seeds is given twice; give it once",
     "--resume --force": "--resume and --force exclude each other",
     "--modles kn5": "No such option '--modles'.",
     "kn5": "unexpected extra argument (kn5)",
@@ -190,6 +194,30 @@ def test_an_overlap_of_test_and_training_text_is_said_with_its_percentage(
     output, errors = capsys.readouterr()
     for said in (output, errors):
         assert said.count("100 % of the test lines stand verbatim in the training text") == 1
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_several_training_files_are_one_text_that_is_named_as_such(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = text.with_name("b.txt")
+    other.write_text("a dog ran\n" * 3, encoding="utf-8")
+    joined = text.with_name("joined.txt")
+    joined.write_bytes(text.read_bytes() + other.read_bytes())
+    rest = ["--valid", other, "--test", other, "--models", "unigram", "--out"]
+    assert in_process("--train", text, "--train", other, *rest, tmp_path / "several") == 0
+    assert "unigram on a.txt+1 more" in capsys.readouterr().err
+    assert in_process("--train", joined, *rest, tmp_path / "one") == 0
+    infos = [RunInfo.model_validate_json((tmp_path / n / "run.json").read_bytes()) for n in ("several", "one")]
+    assert [facts.name for info in infos for facts in info.corpora] == ["a.txt+1 more", "joined.txt"]
+    assert infos[0].corpora[0].sha256 == infos[1].corpora[0].sha256
+    assert [trial.corpus.train for info in infos for trial in info.plan] == [("a.txt", "b.txt"), "joined.txt"]
+    # what is done is known again, in this order of the files and in no other
+    again = ["--resume", *rest, tmp_path / "several"]
+    assert in_process("--train", text, "--train", other, *again) == 0
+    assert "there already" in capsys.readouterr().err
+    assert in_process("--train", other, "--train", text, *again) == 0
+    assert "there already" not in capsys.readouterr().err
 
 
 @pytest.fixture

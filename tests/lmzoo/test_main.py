@@ -142,6 +142,16 @@ class TestTrain:
         assert status == 0
         assert set(lmzoo.load(tmp_path / "m.lm").vocab.tokens[3:]) == {"a", "x"}
 
+    def test_several_training_files_are_one_text(self, typed, tmp_path):
+        parts = {"a": "one two", "b": "three four\n", "test": "one three\n", "joined": "one two\nthree four\n"}
+        for name, content in parts.items():
+            (tmp_path / name).write_text(content)
+        common = ("--test", tmp_path / "test", "--valid", tmp_path / "test", "--tokens", "word", "-o")
+        several = ("--train", tmp_path / "a", "--train", tmp_path / "b")
+        assert typed("train", "bigram", *several, *common, tmp_path / "several.lm")[0] == 0
+        assert typed("train", "bigram", "--train", tmp_path / "joined", *common, tmp_path / "one.lm")[0] == 0
+        assert (tmp_path / "several.lm").read_bytes() == (tmp_path / "one.lm").read_bytes()
+
     def test_a_file_named_like_a_corpus_is_a_file(self, typed, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "kjv").write_text("xyzzy " * 20)
@@ -186,6 +196,9 @@ class TestTrain:
             (["trigram", "TEXT", "--seed", "-1"], "-1 is not in the range x>=0"),
             (["trigram", "TEXT", "--budget", "nan"], "seconds of a budget must be above 0, got nan"),
             (["trigram", "TEXT", "--budgt", "1"], "No such option"),
+            (["trigram", "--train", "TEXT", "--test", "a", "--test", "TEXT"], "--test is given twice; give it once"),
+            (["trigram", "TEXT", "--seed", "1", "--seed", "1", "--seed=1"], "--seed is given 3 times; give it once"),
+            (["trigram", "TEXT", "-o", "m.lm", "--output", "n.lm"], "--output is given twice; give it once"),
             (["trigram", "TEXT", "-o", "no/such/m.lm"], "cannot write no/such/m.lm: there is no folder no/such"),
         ],
     )
@@ -197,6 +210,9 @@ class TestTrain:
         assert message in err
         assert err.count("\n") == 1
         assert not (tmp_path / "m.lm").exists()
+
+    def test_help_and_flags_may_be_repeated(self, typed):
+        assert typed("train", "--all", "--all", "--seed", "1", "--seed", "2", "--help")[0] == 0
 
     @pytest.mark.parametrize(
         ("content", "message"),

@@ -160,13 +160,17 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     before = [_Column("model", names), *[_Column(key, [row[key] for row in rows]) for key in shared]]
     statuses = [row["status"] + (f": {row['reason']}" if row["reason"] else "") for row in rows]
     after = [_Column("status", statuses)]
+    has_oov = any(row["n_oov"] not in ("", "0") for row in rows)
+    wanted = [figure for figure in _FIGURES if has_oov or figure is not _WITHOUT_OOV]
     figures = [
-        _Column(_on_a_line(figure.title), [figure.cell(row) for row in rows], is_figure=True) for figure in _FIGURES
+        _Column(_on_a_line(figure.title), [figure.cell(row) for row in rows], is_figure=True) for figure in wanted
     ]
     if 1 + sum(column.width for column in (*before, *figures, *after)) > width:
-        figures = [column._replace(title=figure.title) for figure, column in zip(_FIGURES, figures, strict=True)]
+        figures = [column._replace(title=figure.title) for figure, column in zip(wanted, figures, strict=True)]
         after = after if set(statuses) != {"ok"} else []
-    shown = _that_fit(figures, width - 1 - sum(column.width for column in (*before, *after)))
+    shown = _that_fit(
+        figures, [figure.rank for figure in wanted], width - 1 - sum(column.width for column in (*before, *after))
+    )
     left_out = [_on_a_line(column.title) for column in figures if column not in shown]
     note = f"no room for {', '.join(left_out)}: see report.md or tables/summary.csv" if left_out else None
     table = Table(title="Test perplexity, best first", caption=note, caption_justify="left")
@@ -183,10 +187,10 @@ def _on_a_line(title: str) -> str:
     return title.replace("/\n", "/").replace("\n", " ")
 
 
-def _that_fit(figures: Sequence[_Column], width: int) -> list[_Column]:
+def _that_fit(figures: Sequence[_Column], ranks: Sequence[int], width: int) -> list[_Column]:
     """The figures, in their order, that find room: the most wanted are asked first, perplexity is always there."""
     chosen: set[int] = set()
-    for place in sorted(range(len(figures)), key=lambda n: _FIGURES[n].rank):
+    for place in sorted(range(len(figures)), key=ranks.__getitem__):
         if figures[place].width <= width or not chosen:
             chosen.add(place)
             width -= figures[place].width
@@ -214,15 +218,18 @@ class _Figure(NamedTuple):
     rank: int
 
 
+# shown where some test token is out of vocabulary
+_WITHOUT_OOV = _Figure("without\nOOV", lambda row: _short(row["test_perplexity_no_oov"]), 1)
 _FIGURES = (
     _Figure("perplexity", lambda row: _short(row["test_perplexity"]), 0),
-    _Figure("95 %\ninterval", _interval, 1),
-    _Figure("bits/\nchar", lambda row: _short(row["bits_per_char"]), 3),
-    _Figure("train s", lambda row: _short(row["train_s"], 3), 2),
-    _Figure("scored\ntokens/s", lambda row: _short(row["eval_tokens_per_s"], 3), 6),
-    _Figure("next\ntoken\nµs", lambda row: _short(row["next_token_us"], 3), 4),
-    _Figure("peak\nMiB", _peak_mib, 7),
-    _Figure("size\nKiB", _size_kib, 5),
+    _WITHOUT_OOV,
+    _Figure("95 %\ninterval", _interval, 2),
+    _Figure("bits/\nchar", lambda row: _short(row["bits_per_char"]), 4),
+    _Figure("train s", lambda row: _short(row["train_s"], 3), 3),
+    _Figure("scored\ntokens/s", lambda row: _short(row["eval_tokens_per_s"], 3), 7),
+    _Figure("next\ntoken\nµs", lambda row: _short(row["next_token_us"], 3), 5),
+    _Figure("peak\nMiB", _peak_mib, 8),
+    _Figure("size\nKiB", _size_kib, 6),
 )
 
 

@@ -25,7 +25,7 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
     order = ranked(rows)
     if not order:
         return ["No model finished with a perplexity."]
-    sentences = [_winner(order, pairs)]
+    sentences = [_winner(order, pairs), *_winner_without_oov(order)]
     neural = [row for row in order if row.family == "neural"]
     counting = [row for row in order if row.family == "counting"]
     if order[0].family == "neural" and counting:
@@ -76,6 +76,19 @@ def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
         return f"{text}, significantly lower than every other model's."
     rest = ", but significantly lower than all others'" if len(ties) < len(others) else ""
     return f"{text}, not significantly different from that of {_names(ties, order)}{rest}."
+
+
+def _winner_without_oov(order: Sequence[Row]) -> list[str]:
+    """That another model has the lowest perplexity once unknown tokens are left out, where that is so."""
+    figures = [(value, row) for row in order if (value := row.test_perplexity_no_oov) is not None]
+    if not figures:
+        return []
+    value, best = min(figures, key=lambda figure: figure[0])
+    if best is order[0] or not any(m.test.n_oov for m in best.measured):
+        return []
+    return [
+        f"Without out-of-vocabulary tokens the lowest is that of {_name(best, order)}, {wording.perplexity(value)}."
+    ]
 
 
 def _against_counting(best: Row, counting: Row, order: Sequence[Row], pairs: Sequence[Pair]) -> str:

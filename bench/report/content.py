@@ -109,7 +109,9 @@ def _reading() -> Section:
             "probabilities of all next tokens and the next state, one call at a time; one in a hundred takes longer "
             "than the 99th percentile.",
             "* marks adaptive models, which learn from the text that they score. n/a: no such value; "
-            "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary.",
+            "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary, "
+            "scored as <unk>. Without OOV: perplexity over the other tokens; the two may rank models differently, as "
+            "what <unk> is given is a matter of a model's smoothing. Intervals and tests are over all tokens.",
             "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv.",
         ),
     )

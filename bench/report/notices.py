@@ -50,8 +50,8 @@ def about_texts(corpora: Sequence[CorpusFacts]) -> list[str]:
         if share >= _OOV_WORTH_A_WARNING:
             found.append(
                 f"{place(facts) or facts.name}: {wording.percent(share)} of the test tokens are out of vocabulary and "
-                "scored as <unk>, which is easy to predict; the perplexity without them is test_perplexity_no_oov in "
-                "tables/summary.csv"
+                "scored as <unk>; what a model gives <unk> is a matter of its smoothing and may make it look better or "
+                "worse than it is: compare 'without OOV' too"
             )
     # two tokenizers of one text share its lines
     return list(dict.fromkeys(found))

@@ -75,6 +75,11 @@ class Row:
         """exp of the nats per token, averaged over seeds: the geometric mean of the seeds' perplexities."""
         return geometric_mean(m.test.perplexity.number for m in self.measured)
 
+    @cached_property
+    def test_perplexity_no_oov(self) -> float | None:
+        """The same over the tokens that are in the vocabulary."""
+        return geometric_mean(m.test.perplexity_no_oov.number for m in self.measured)
+
     @property
     def is_ranked(self) -> bool:
         """Ranked with others: a perplexity (infinite counts), and no seed that failed."""

@@ -81,8 +81,11 @@ _QUALITY: Sequence[Column] = (
 )
 
 
+# both where some test token is out of vocabulary
+_WITHOUT_OOV = _column("without OOV", "test_perplexity_no_oov", wording.perplexity)
 _OOV: Column = ("OOV", lambda summary: wording.percent(_oov(summary)))
 _WITH_REASON: Mapping[str, Callable[[Measured], Figure]] = {
+    _WITHOUT_OOV[0]: lambda m: m.test.perplexity_no_oov,
     "bits/char": lambda m: m.test.bits_per_char,
     "bits/byte": lambda m: m.test.bits_per_byte,
     "top-1": lambda m: m.top1_accuracy,
@@ -93,6 +96,7 @@ _WITH_REASON: Mapping[str, Callable[[Measured], Figure]] = {
 def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], pairs: Sequence[Pair]) -> Sheet:
     verdicts = verdicts_of(order[0], pairs)
     has_oov = any(_oov(summary) for summary in summaries.values())
+    beside = [_WITHOUT_OOV] if has_oov else []
     columns = [*_QUALITY, *([_OOV] if has_oov else [])]
     rows = []
     for place, row in enumerate(order, start=1):
@@ -105,17 +109,19 @@ def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], 
                 str(place) if row.is_ranked else "",
                 label_of(row, order),
                 value,
+                *[show(summary) for _, show in beside],
                 "best" if place == 1 and row.is_ranked else against.get(seen or "", seen or wording.NOT_AVAILABLE),
                 *[show(summary) for _, show in columns],
             ]
         )
-    headers = ("#", "model", "test perplexity", "against best", *[name for name, _ in columns])
+    names = [[name for name, _ in part] for part in (beside, columns)]
+    headers = ("#", "model", "test perplexity", *names[0], "against best", *names[1])
     return Sheet(
         caption="ranked by test perplexity",
         headers=headers,
-        align="rnrl" + "r" * len(columns),
+        align="rnr" + "r" * len(beside) + "l" + "r" * len(columns),
         rows=rows,
-        notes=[*_impossible(order), *_reasons(order)],
+        notes=[*_impossible(order), *_reasons(order, headers)],
     )
 
 
@@ -125,12 +131,12 @@ def _oov(summary: Mapping[str, Cell]) -> float | None:
     return None if n_oov is None or not n_tokens else n_oov / n_tokens
 
 
-def _reasons(order: Sequence[Row]) -> list[str]:
-    """Why a figure of the ranking is missing: each reason once, with the models where it is not that of all."""
+def _reasons(order: Sequence[Row], headers: Sequence[str]) -> list[str]:
+    """Why a figure of a column is missing: each reason once, with the models where it is not that of all."""
     found: dict[tuple[str, str], list[str]] = {}
     measured = [row for row in order if row.measured]
     for row in measured:
-        for name, of in _WITH_REASON.items():
+        for name, of in ((name, of) for name, of in _WITH_REASON.items() if name in headers):
             for figure in map(of, row.measured):
                 models = found.setdefault((name, figure.reason or ""), []) if figure.number is None else []
                 if label_of(row, order) not in models:

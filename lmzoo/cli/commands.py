@@ -227,6 +227,10 @@ def _trained(spec: str, model: LanguageModel[Any], corpus: Corpus, output: str) 
 
     tally = evaluate(model, corpus.valid)
     quality = f"validation perplexity {tally.perplexity:.6g}" if tally.is_normalized else "no perplexity by nature"
+    if tally.is_normalized and tally.n_oov:
+        # n/a where nothing else is left
+        rest = f"{tally.perplexity_no_oov:.6g}" if tally.n_oov < tally.n_tokens else "n/a"
+        quality += f" (without OOV {rest}; {tally.n_oov / tally.n_tokens:.2%} of the tokens are OOV)"
     size = f"{corpus.train.n_tokens} training tokens, {len(corpus.vocab)} symbols"
     return f"{spec}: {size}, {quality}, written to {output}{star(model)}"
 

@@ -48,7 +48,7 @@ def test_the_report_shows_load_in_warnings_and_provenance(tmp_path: Path) -> Non
 def test_unknown_tokens_are_warned_of_from_five_percent_on(n_oov: int, warned: bool) -> None:
     found = notices.about_texts([facts(n_test_oov=n_oov, n_test_tokens=1000)])
     assert len(found) == warned
-    assert all(f"{n_oov / 10:.3g}" in notice and "test_perplexity_no_oov" in notice for notice in found)
+    assert all(f"{n_oov / 10:.3g}" in notice and "compare 'without OOV' too" in notice for notice in found)
 
 
 def test_a_text_without_tokens_has_no_share_of_unknown_ones() -> None:

@@ -194,14 +194,48 @@ def test_why_a_figure_is_missing_stands_under_the_table(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_plots")
 @pytest.mark.parametrize(("n_oov", "shown"), [(0, False), (90, True)])
-def test_the_share_of_unknown_tokens_is_a_column_where_there_are_any(tmp_path: Path, n_oov: int, shown: bool) -> None:
-    test = measured([200.0] * 9, [200] * 9).test.model_copy(update={"n_oov": n_oov})
+def test_unknown_tokens_have_two_columns_where_there_are_any(tmp_path: Path, n_oov: int, shown: bool) -> None:
+    changes = {"n_oov": n_oov, "perplexity_no_oov": Figure.of(3.25)}
+    test = measured([200.0] * 9, [200] * 9).test.model_copy(update=changes)
     write(tmp_path, [ok(trial("kn5"), 4.4, measures={"test": test})])
     build_report(tmp_path)
     ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
     assert ("| OOV |" in ranking) == shown
     # 90 of 9 x 200 tokens
     assert ("| 5.00 % |" in ranking) == shown
+    assert ("| test perplexity | without OOV | against best |" in ranking) == shown
+    assert ("| 3.250 | best |" in ranking) == shown
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_answer_tells_who_is_first_without_unknown_tokens(tmp_path: Path) -> None:
+    def without(model: str, perplexity: float, no_oov: float, n_oov: int) -> TrialRecord:
+        record = ok(trial(model), perplexity)
+        assert record.measured is not None
+        changes = {"n_oov": n_oov, "perplexity_no_oov": Figure.of(no_oov)}
+        return ok(trial(model), perplexity, measures={"test": record.measured.test.model_copy(update=changes)})
+
+    told = "Without out-of-vocabulary tokens the lowest is that of"
+    for name, figures, n_oov, expected in (
+        ("other", (4.0, 3.0), 90, f"{told} bigram, 3.000."),
+        ("same", (3.0, 4.0), 90, None),
+        ("none", (4.0, 3.0), 0, None),
+    ):
+        write(tmp_path / name, [without("kn5", 4.0, figures[0], n_oov), without("bigram", 5.0, figures[1], n_oov)])
+        build_report(tmp_path / name)
+        lead = markdown_of(tmp_path / name).split("## Ranking")[0]
+        assert "kn5 has the lowest test perplexity" in lead
+        assert (told in lead) == (expected is not None)
+        assert expected is None or expected in lead
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_nothing_but_unknown_tokens_has_no_figure_without_them(tmp_path: Path) -> None:
+    changes = {"n_oov": 1800, "perplexity_no_oov": Figure.of(None, "every token is out of vocabulary")}
+    test = measured([200.0] * 9, [200] * 9).test.model_copy(update=changes)
+    write(tmp_path, [ok(trial("kn5"), 4.4, measures={"test": test})])
+    build_report(tmp_path)
+    assert "- without OOV n/a: every token is out of vocabulary\n" in markdown_of(tmp_path)
 
 
 @pytest.mark.parametrize(

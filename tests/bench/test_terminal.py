@@ -18,13 +18,14 @@ from tests.bench.stubs import make_record, make_trial
 
 COLUMNS = (
     "model,corpus,tokenizer,documents,device,status,reason,test_perplexity,test_perplexity_low,test_perplexity_high,"
-    "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive,model_bytes"
+    "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive,model_bytes,"
+    "test_perplexity_no_oov,n_oov"
 )
 ROWS = (
-    "mle,a,char,file,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048",
-    "broken,a,char,file,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,",
-    "kn5,a,char,file,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4",
-    "cache,a,char,file,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536",
+    "mle,a,char,file,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048,inf,0",
+    "broken,a,char,file,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,,,",
+    "kn5,a,char,file,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4,3.3203,0",
+    "cache,a,char,file,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536,3.1,0",
 )
 
 
@@ -74,6 +75,18 @@ def test_columns_that_tell_rows_apart_are_shown(summary: Path) -> None:
     titles = [column.header for column in terminal.comparison_table(rows).columns]
     assert "device" in titles
     assert "corpus" not in titles
+
+
+def test_perplexity_without_unknown_tokens_stands_beside_the_other_where_there_are_any(summary: Path) -> None:
+    rows = terminal.read_summary(summary)
+    titles = [column.header for column in terminal.comparison_table(rows).columns]
+    assert "without OOV" not in titles
+    rows[1] |= {"n_oov": "226", "test_perplexity_no_oov": "2.71828"}
+    titles = [column.header for column in terminal.comparison_table(rows).columns]
+    assert titles[titles.index("perplexity") + 1] == "without OOV"
+    lines = at_width(rows, 60)
+    (kn5,) = [line for line in lines if "kn5" in line]
+    assert [cell.strip() for cell in kn5.split("│")[1:4]] == ["kn5", "3.32", "2.718"]
 
 
 def at_width(rows: list[dict[str, str]], width: int) -> list[str]:

@@ -114,6 +114,20 @@ class TestTrain:
         assert f"trigram: {corpus.train.n_tokens} training tokens, 11 symbols" in err
         assert f"validation perplexity {perplexity:.6g}" in err
 
+    def test_unknown_words_of_the_validation_text_are_told(self, typed, tmp_path):
+        texts = {"train": "one two one\n" * 9, "valid": "one six\n" * 4, "none": "one two\n", "all": "six six\n"}
+        paths = {name: tmp_path / name for name in texts}
+        for name, path in paths.items():
+            path.write_text(texts[name])
+        common = ("--train", paths["train"], "--test", paths["train"], "--tokens", "word", "-o", tmp_path / "m.lm")
+        status, _, err = typed("train", "unigram", *common, "--valid", paths["valid"])
+        assert status == 0
+        # of one, <unk> and </s> four times each; 36 tokens and 4 symbols: p(one) = 19/40, p(</s>) = 10/40
+        assert f"(without OOV {(19 / 40 * 10 / 40) ** -0.5:.6g}; 33.33% of the tokens are OOV)" in err
+        assert "OOV" not in typed("train", "unigram", *common, "--valid", paths["none"])[2]
+        only = (*common, "--documents", "file", "--valid", paths["all"])
+        assert "(without OOV n/a; 100.00% of the tokens are OOV)" in typed("train", "unigram", *only)[2]
+
     def test_every_option_reaches_the_library(self, typed, text_file, tmp_path, monkeypatch):
         from lmzoo import corpus, driver
 

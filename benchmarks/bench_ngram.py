@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.contests import CONTESTS, Contest, Side
+from benchmarks.contests import CONTESTS, Contest, Side, load_compiled_code
 from benchmarks.workbench import Workbench
 
 SIDES = [
@@ -24,6 +24,7 @@ SIDES = [
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    load_compiled_code()
     return Workbench(tmp_path_factory.mktemp("bench"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -335,3 +337,10 @@ CONTESTS: tuple[Contest, ...] = (
         rounds=5,
     ),
 )
+
+
+def load_compiled_code() -> None:
+    """What a process that scores much text has loaded before long; without numba there is nothing to load."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("lmzoo.compiled.ngrams")
+        importlib.import_module("lmzoo.compiled.words")

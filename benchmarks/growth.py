@@ -21,7 +21,6 @@ from benchmarks.workbench import spec
 
 _MILLION = 1_000_000
 _SEED = 0
-_PLOT = Path(__file__).parents[1] / "docs" / "growth.svg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +131,7 @@ def main() -> None:
     parser.add_argument("--orders", default="3,5", help="(default: %(default)s)")
     parser.add_argument("--most-gb", type=float, default=12.0, help="sizes beyond it are left out (default: 12)")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each (default: 3)")
-    parser.add_argument("--plot", type=Path, default=_PLOT, help="where the plot is written (default: docs/growth.svg)")
+    parser.add_argument("--plot", type=Path, help="where a plot is written (an SVG)")
     options = parser.parse_args()
     if options.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {options.repeats}")
@@ -142,7 +141,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         points = list(measured(sorted(sizes), orders, most_bytes, options.repeats, Path(folder)))
     print("\n".join(table(points, most_bytes)))
-    plot(points, options.plot)
+    if options.plot is not None:
+        plot(points, options.plot)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 import lmzoo
 from benchmarks import kenlm_binaries, kenlm_module
-from benchmarks.contests import CONTESTS, Contest, Side
+from benchmarks.contests import CONTESTS, Contest, Side, load_compiled_code
 from benchmarks.footprint import peak_of_program, peak_of_training
 from benchmarks.workbench import SAVED_FORMS, Workbench, encoded, spec, write_lines
 from lmzoo.budget import Stopwatch
@@ -168,6 +168,7 @@ def main() -> None:
     if options.rounds is not None and options.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {options.rounds}")
     warnings.simplefilter("ignore", DiscountWarning)
+    load_compiled_code()
     with tempfile.TemporaryDirectory() as folder:
         for line in lines(Workbench(Path(folder)), options.only, options.rounds):
             print(line, flush=True)

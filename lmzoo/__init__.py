@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmzoo.conformance import CheckResult, check_language_model
-    from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus
+    from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus, split_from_ids
     from lmzoo.driver import train
     from lmzoo.errors import LmzooError
     from lmzoo.evaluation import evaluate, evaluate_blocks
@@ -49,6 +49,7 @@ _HOMES = {
     "sample": "sampling",
     "save": "storage",
     "sparsity": "ngram.sparsity",
+    "split_from_ids": "corpus",
     "top_k": "sampling",
     "train": "driver",
     "train_ngram": "ngram.streaming",
@@ -77,6 +78,7 @@ __all__ = [
     "sample",
     "save",
     "sparsity",
+    "split_from_ids",
     "top_k",
     "train",
     "train_ngram",

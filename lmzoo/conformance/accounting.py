@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.conformance.subject import Subject, checks_of, require, require_close
-from lmzoo.corpus import Split
+from lmzoo.corpus import Split, split_from_ids
 from lmzoo.evaluation import evaluate
 from lmzoo.interface import LogProbs, Tokens
 from lmzoo.text import BOS
@@ -17,8 +17,8 @@ from lmzoo.vocab import Vocab
 # short, prime and odd: nothing that a batch or a chunk divides evenly
 _LENGTHS = (2, 3, 36, 71, 1003)
 _DOCUMENTS = (3, 1, 29, 8, 1, 17)
-# (batch size, chunk length)
-_CUTS = ((1, 512), (1, 5), (2, 7), (4, 512), (64, 3))
+# (batch size, chunk length); None: what suits the model
+_CUTS = ((None, None), (1, 512), (1, 5), (2, 7), (4, 512), (64, 3))
 # rounding of a sum of a thousand logarithms, divided and exponentiated
 _EXACT = 1e-12
 
@@ -56,20 +56,8 @@ def tally_is_of_the_text(subject: Subject) -> None:
 
 def _split(subject: Subject, lengths: tuple[int, ...]) -> Split:
     """Random symbols in documents of these lengths; no text is needed, so any vocabulary will do."""
-    starts_D1 = np.cumsum([0, *lengths])
-    return Split(
-        name="test",
-        vocab=subject.model.vocab,
-        documents="file",
-        segments=("",) * len(lengths),
-        ids_N=subject.tokens(1, int(starts_D1[-1]), seed=5)[0].astype(np.int32),
-        starts_D1=starts_D1,
-        chars_D=np.zeros(len(lengths), np.int64),
-        bytes_D=np.zeros(len(lengths), np.int64),
-        oov_M=np.zeros(0, np.int64),
-        spelling_nats_M=np.zeros(0),
-        lossless=False,
-    )
+    ids_N = subject.tokens(1, sum(lengths), seed=5)[0]
+    return split_from_ids(np.split(ids_N, np.cumsum(lengths)[:-1]), subject.model.vocab)
 
 
 @dataclass

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import lmzoo
 from lmzoo.corpus import POLICIES, corpus_from_texts, cut_segments, encode_split, load_corpus
-from lmzoo.errors import CorpusError, InputError, TextError, TooShortError, UnknownCorpusError
+from lmzoo.errors import CorpusError, InputError, TextError, TokenError, TooShortError, UnknownCorpusError
 from lmzoo.text import NORMALIZERS
 from lmzoo.vocab import build_vocab
 
@@ -457,3 +458,28 @@ def test_line_ends_of_a_string_are_those_of_a_file():
     corpora = [corpus_from_texts({"whole": text}, tokens="word") for text in texts]
     assert len({corpus.sha256 for corpus in corpora}) == 1
     assert corpora[0].vocab.tokens[3:] == ("a", "b", "c", "d")
+
+
+class TestSplitFromIds:
+    CORPUS = corpus_from_texts({"whole": "the cat sat\nthe dog ran\n" * 20}, tokens="word")
+
+    def test_it_scores_as_the_text_does(self):
+        model = lmzoo.train("ngram:order=2,smoothing=wb", self.CORPUS)
+        test = self.CORPUS.test
+        split = lmzoo.split_from_ids((document.ids_L for document in test), self.CORPUS.vocab)
+        of_ids, of_text = lmzoo.evaluate(model, split), lmzoo.evaluate(model, test)
+        assert (of_ids.nll_nats, of_ids.n_tokens) == (of_text.nll_nats, of_text.n_tokens)
+        assert of_ids.bits_per_char is None
+
+    @pytest.mark.parametrize(
+        ("document", "message"),
+        [
+            ([3, 4], "document 1 is a 1-D array of ids, got list"),
+            (np.zeros((1, 2), np.int64), r"got shape \(1, 2\)"),
+            (np.array([99]), "token 99 is outside"),
+            (np.array([0.5]), "float64"),
+        ],
+    )
+    def test_what_is_no_document_of_ids(self, document, message):
+        with pytest.raises(TokenError, match=message):
+            lmzoo.split_from_ids([document], self.CORPUS.vocab)

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -668,3 +669,75 @@ class TestClosedStreams:
         )
         assert b"Traceback" not in done.stderr
         assert done.returncode in (0, 2)
+
+
+class TestRequestsToEnd:
+    """SIGTERM, as `timeout` and batch systems send it, leaves nothing behind."""
+
+    def test_training_in_bounded_memory_is_cleared_away(self, text_file, tmp_path):
+        script = (
+            "import os, signal, sys\n"
+            "from lmzoo.cli import run\n"
+            "from lmzoo.ngram import trainer\n"
+            "trainer.count_levels = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n"
+            "sys.exit(run(sys.argv[1:]))"
+        )
+        (tmp_path / "temporary").mkdir()
+        arguments = ("train", "trigram", text_file, "--all", "--max-memory", "16M", "-o", tmp_path / "m.lm")
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments)],
+            env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+            capture_output=True,
+        )
+        assert done.returncode == 128 + signal.SIGTERM
+        assert done.stderr == b""
+        assert list((tmp_path / "temporary").iterdir()) == []
+        assert not (tmp_path / "m.lm").exists()
+
+    def test_a_folder_for_temporary_files_that_is_not_there(self, typed, text_file, tmp_path, monkeypatch):
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+        arguments = ("train", "trigram", text_file, "--all", "--max-memory", "16M", "-o", tmp_path / "m.lm")
+        status, _, err = typed(*arguments)
+        assert status == 2
+        assert "none is no folder" in err
+
+
+class TestOneBadFileAmongMany:
+    def test_an_empty_file_is_a_row_with_a_reason(self, typed, words, text_file, tmp_path):
+        (tmp_path / "empty.txt").touch()
+        status, out, err = typed("score", words, tmp_path / "empty.txt", text_file)
+        assert status == 0
+        empty, *others = table(out)
+        assert (empty["file"], empty["logprob"]) == (str(tmp_path / "empty.txt"), "")
+        assert empty["reason"].endswith("has 0 tokens, at least 1 is needed")
+        assert others == table(typed("score", words, text_file)[1])
+        assert err.startswith("documents 60,")
+
+    def test_a_file_alone_that_is_empty_is_an_error(self, typed, words, tmp_path):
+        (tmp_path / "empty.txt").touch()
+        assert typed("score", words, tmp_path / "empty.txt")[0] == 2
+
+
+class TestConvertedInPlace:
+    def test_a_model_is_not_overwritten_by_a_smaller_one(self, typed, words):
+        before = words.read_bytes()
+        status, _, err = typed("convert", words, words.parent / "." / words.name, "--bits", "8")
+        assert status == 2
+        assert "is the model itself; give another name" in err
+        assert words.read_bytes() == before
+
+    @pytest.mark.parametrize("share", ["nan", "-1", "inf"])
+    def test_shares_that_are_none(self, typed, words, tmp_path, share):
+        status, _, err = typed("convert", words, tmp_path / "small.lm", "--prune", share)
+        assert status == 2
+        assert "prune must be a number of at least 0" in err
+
+    def test_a_size_beyond_any_file(self, typed, words, tmp_path):
+        status, _, err = typed("convert", words, tmp_path / "small.lm", "--max-bytes", "9" * 400)
+        assert status == 2
+        assert "max_bytes is at most" in err
+
+    def test_an_arpa_file_by_any_name(self, typed, words, tmp_path):
+        typed("convert", words, tmp_path / "m.arpa")
+        (tmp_path / "m.arpa").rename(tmp_path / "m.txt")
+        assert typed("convert", tmp_path / "m.txt", tmp_path / "back.lm")[0] == 0

@@ -100,6 +100,15 @@ class TestSaving:
             os.umask(umask)
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
+    def test_a_link_is_followed_and_who_may_read_stays_as_it_was(self, tmp_path):
+        (tmp_path / "m.lm").write_bytes(b"old")
+        (tmp_path / "m.lm").chmod(0o600)
+        (tmp_path / "link").symlink_to(tmp_path / "m.lm")
+        storage.save(MODEL, tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "m.lm").read_bytes() == storage.to_bytes(MODEL)
+        assert stat.S_IMODE((tmp_path / "m.lm").stat().st_mode) == 0o600
+
     def test_a_place_that_cannot_be_written_is_named(self, tmp_path):
         with pytest.raises(StorageError, match="No such file or directory"):
             storage.save(MODEL, tmp_path / "none" / "m.lm")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmzoo.conformance import CheckResult, check_language_model
-    from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus, split_from_ids
+    from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus
     from lmzoo.driver import train
     from lmzoo.errors import LmzooError
     from lmzoo.evaluation import evaluate, evaluate_blocks
+    from lmzoo.ids import split_from_ids
     from lmzoo.interface import LanguageModel, Trainer
     from lmzoo.ngram.questions import NgramCounts
     from lmzoo.ngram.sparsity import sparsity
@@ -49,7 +50,7 @@ _HOMES = {
     "sample": "sampling",
     "save": "storage",
     "sparsity": "ngram.sparsity",
-    "split_from_ids": "corpus",
+    "split_from_ids": "ids",
     "top_k": "sampling",
     "train": "driver",
     "train_ngram": "ngram.streaming",

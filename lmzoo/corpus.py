@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import CorpusError, InputError, TokenError, TooShortError, did_you_mean
+from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
 from lmzoo.parts import TEST_START, VALID_START, split_at
 from lmzoo.segments import Segments
 from lmzoo.sources import SOURCES, named_source
@@ -281,34 +281,6 @@ def _nothing_left(part: str, name: str, given: Mapping[str, Text], normalizer: N
     n_read, n_left = (sum(map(len, t)) for t in (texts, map(normalizer.apply, texts)))
     cure = "give more text" if 2 * n_left > n_read else f"{normalizer.name} leaves {n_left} of {n_read} characters"
     return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
-
-
-def split_from_ids(documents: Iterable[npt.NDArray[np.integer[Any]]], vocab: Vocab, *, name: str = "ids") -> Split:
-    """A split of documents that are ids already, by a tokenizer of one's own; `</s>` included where it is predicted.
-
-    Its bits per character are unknown.  Raises `TokenError` for what is no 1-D array of ids of the vocabulary.
-    """
-    held = []
-    for number, ids_L in enumerate(documents, start=1):
-        if not isinstance(ids_L, np.ndarray) or ids_L.ndim != 1:
-            got = f"shape {ids_L.shape}" if isinstance(ids_L, np.ndarray) else type(ids_L).__name__
-            raise TokenError(f"document {number} is a 1-D array of ids, got {got}")
-        held.append(vocab.checked(ids_L[None, :])[0].astype(np.int32))
-    starts_D1 = np.concatenate(([0], np.cumsum([len(ids_L) for ids_L in held], dtype=np.int64)))
-    none_D = np.zeros(len(held), np.int64)
-    return Split(
-        name=name,
-        vocab=vocab,
-        documents="file" if vocab.eos_id is None else "line",
-        segments=("",) * len(held),
-        ids_N=np.concatenate([np.zeros(0, np.int32), *held]),
-        starts_D1=starts_D1,
-        chars_D=none_D,
-        bytes_D=none_D,
-        oov_M=np.zeros(0, np.int64),
-        spelling_nats_M=np.zeros(0),
-        lossless=False,
-    )
 
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:

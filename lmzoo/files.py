@@ -48,6 +48,19 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
+def require_writable(path: Path) -> None:
+    """Raise `StorageError` where `whole_file` could not write; nothing is changed."""
+    try:
+        if path.exists() and not path.is_file():
+            raise StorageError(f"cannot write {path}: it is there and is no regular file")
+        trial = path.resolve().parent / f".{secrets.token_hex(8)}.tmp"
+        with trial.open("xb"):
+            pass
+        trial.unlink()
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
 def release_pages(array: Any) -> None:
     """Let the memory of an array that lies in a mapped file go; it is read from the file again when it is needed.
 

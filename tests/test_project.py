@@ -39,6 +39,7 @@ LMZOO_ORDER = (
     "vocab",
     "sources",
     "corpus",
+    "ids",
     "batches",
     "budget",
     "interface",

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lmzoo.arguments import OnceGroup
+from lmzoo.cli.outputs import require_output
 from lmzoo.cli.rows import Rows
 from lmzoo.cli.scoring import STDIN, read_input, score_files, star
 from lmzoo.cli.whole import require_files, train_on_all
-from lmzoo.errors import StorageError, UnknownModelError, did_you_mean
+from lmzoo.errors import UnknownModelError, did_you_mean
 from lmzoo.text import NORMALIZERS, TOKENIZERS
 
 if TYPE_CHECKING:
@@ -163,10 +164,7 @@ def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memo
     driver.budget_for(
         parse_spec(spec), seconds=limits["budget"], epochs=limits["epochs"], max_steps=limits["max_steps"]
     )
-    if not output or Path(output).is_dir():
-        raise StorageError(f"cannot write {output!r}: give the name of a file")
-    if not Path(output).parent.is_dir():
-        raise StorageError(f"cannot write {output}: there is no folder {Path(output).parent}")
+    require_output(output, _files_read(texts, **options))
     if is_all:
         train_on_all(spec, texts, output, **options)
         return
@@ -175,6 +173,11 @@ def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memo
     model = driver.train(spec, corpus, **limits)
     storage.save(model, output)
     click.echo(_trained(spec, model, corpus, output), err=True)
+
+
+def _files_read(texts: Sequence[str], **options: Any) -> list[str]:
+    given = [options.get(name) for name in ("train", "valid", "test")]
+    return [*texts, *(name for value in given for name in ([value] if isinstance(value, str) else value or ()))]
 
 
 def _with_memory(spec: str, max_memory: str | None) -> str:

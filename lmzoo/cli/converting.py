@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmzoo.arguments import OnceCommand
+from lmzoo.cli.outputs import require_output
 from lmzoo.cli.scoring import read_split
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def convert(model: str, output: str, tokens: str, normalize: str, text: str | No
     from lmzoo import storage
     from lmzoo.ngram.arpa import write_arpa
 
-    if Path(output).exists() and Path(model).exists() and Path(output).samefile(model):
-        raise click.UsageError(f"{output} is the model itself; give another name to write to")
+    require_output(output, [model])
     loaded = _loaded(model, tokens, normalize)
     wanted = {name: value for name, value in smaller.items() if value is not None}
     written = _smaller(loaded, **wanted) if wanted else loaded

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.conformance.subject import Subject, checks_of, require, require_close
-from lmzoo.corpus import Split, split_from_ids
+from lmzoo.corpus import Split
 from lmzoo.evaluation import evaluate
+from lmzoo.ids import split_from_ids
 from lmzoo.interface import LogProbs, Tokens
 from lmzoo.text import BOS
 from lmzoo.vocab import Vocab

@@ -723,7 +723,7 @@ class TestConvertedInPlace:
         before = words.read_bytes()
         status, _, err = typed("convert", words, words.parent / "." / words.name, "--bits", "8")
         assert status == 2
-        assert "is the model itself; give another name" in err
+        assert "is read and would be overwritten; give another name" in err
         assert words.read_bytes() == before
 
     @pytest.mark.parametrize("share", ["nan", "-1", "inf"])
@@ -741,3 +741,25 @@ class TestConvertedInPlace:
         typed("convert", words, tmp_path / "m.arpa")
         (tmp_path / "m.arpa").rename(tmp_path / "m.txt")
         assert typed("convert", tmp_path / "m.txt", tmp_path / "back.lm")[0] == 0
+
+
+class TestOutputs:
+    @pytest.mark.parametrize("more", [(), ("--all",)])
+    def test_the_text_is_not_overwritten_by_its_model(self, typed, text_file, more):
+        status, _, err = typed("train", "trigram", text_file, *more, "-o", text_file)
+        assert status == 2
+        assert "is read and would be overwritten" in err
+        assert text_file.read_text(encoding="utf-8") == TEXT
+
+    def test_nor_is_any_other_text_that_is_read(self, typed, text_file, tmp_path):
+        other = tmp_path / "valid.txt"
+        other.write_text("the cat sat\n")
+        files = ("--train", text_file, "--valid", other, "--test", text_file)
+        assert typed("train", "trigram", *files, "-o", other)[0] == 2
+        assert other.read_text() == "the cat sat\n"
+
+    def test_a_device_is_refused_before_training(self, typed, text_file, monkeypatch):
+        monkeypatch.setattr("lmzoo.driver.train", lambda *_, **__: pytest.fail("it was trained all the same"))
+        status, _, err = typed("train", "trigram", text_file, "-o", os.devnull)
+        assert status == 2
+        assert "is no regular file" in err

@@ -17,8 +17,10 @@ from lmzoo.text import (
     decode_bytes,
     escape_marker,
     join_words,
+    joined_name,
     raw_length,
     read_blocks,
+    read_joined,
     read_text,
     split_words,
     unescape_marker,
@@ -120,6 +122,26 @@ class TestReading:
     def test_a_block_holds_a_byte_order_mark_at_least(self, path_of):
         with pytest.raises(InputError, match=r"at least 3 bytes.*got 2"):
             next(read_blocks(path_of(b"a"), 2))
+
+    @pytest.mark.parametrize(
+        ("texts", "joined"),
+        [
+            (["a\nb\n", "c\n"], "a\nb\nc\n"),
+            (["a", "b"], "a\nb\n"),
+            (["a\n\n", "\nb"], "a\n\n\nb\n"),
+            # one file alone is as it is
+            (["a"], "a"),
+        ],
+    )
+    def test_files_joined_are_their_lines_in_turn(self, tmp_path, texts, joined):
+        paths = [tmp_path / str(i) for i in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text, encoding="utf-8")
+        assert read_joined(paths) == joined
+
+    def test_a_joined_text_is_named_after_its_first_file_and_tells_how_many_more_there_are(self):
+        assert joined_name(["some/a.txt"]) == "a.txt"
+        assert joined_name(["some/a.txt", "b.txt", "a.txt"]) == "a.txt+2 more"
 
     def test_half_a_surrogate_pair_is_refused_with_its_place(self):
         with pytest.raises(TextError, match=r"the train text has U\+D800.*at character 2"):

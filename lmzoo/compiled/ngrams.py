@@ -24,11 +24,21 @@ _MOST_BACKOFFS = 64
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def link(
-    bounds: Any, tokens_G: Any, first_V1: Any, bases_B: Any, within_H1: Any, low: int, high: int, links_G: Any
+    bounds: Any,
+    tokens_G: Any,
+    first_V1: Any,
+    bases_B: Any,
+    within_H1: Any,
+    order: int,
+    low: int,
+    high: int,
+    links_G: Any,
+    is_broken: Any,
 ) -> None:
     """For the histories low..high-1, of one order, the links of their continuations: the longest proper suffix held.
 
-    The links of the histories themselves are there already; those of single symbols are -1.
+    The links of the histories themselves are there already; those of single symbols are -1.  Sets `is_broken[0]` where
+    arrays of a damaged file lead to places that are not there, and follows them no further.
     """
     n_symbols = bounds[1]
     for history in range(low, high):
@@ -38,8 +48,14 @@ def link(
             here = np.uint64(history - n_symbols)
             start = bases_B[here >> _SHIFT] + np.int64(within_H1[here])
             end = bases_B[(here + _ONE) >> _SHIFT] + np.int64(within_H1[here + _ONE])
+        if start < bounds[order] or end < start or end > bounds[order + 1]:
+            is_broken[0] = True
+            return
         for node in range(start, end):
             token = np.int64(tokens_G[node])
+            if token >= n_symbols:
+                is_broken[0] = True
+                return
             found = token
             shorter = np.int64(links_G[history])
             while shorter >= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from functools import cached_property
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo import compiled
-from lmzoo.errors import InputError, TokenError
+from lmzoo.errors import CorruptFileError, InputError, TokenError
 from lmzoo.interface import Arrays, Tokens
 from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.smoothing import Table
-from lmzoo.ngram.trie import Starts, Trie, Values
+from lmzoo.ngram.trie import BLOCK, Starts, Trie, Values
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -242,20 +242,22 @@ class NgramModel:
         """Of every node the node of its longest proper suffix that is held; -1 for single symbols."""
         from lmzoo.compiled.ngrams import link
 
-        # compiled code trusts what it is handed
-        self.trie.check()
         bounds, arrays = self.trie.bounds, self.trie.arrays[:4]
-        links_G: npt.NDArray[Any] = np.full(
-            bounds[-1], ABSENT, np.int32 if bounds[-1] <= np.iinfo(np.int32).max else np.int64
-        )
+        dtype = np.int32 if bounds[-1] <= np.iinfo(np.int32).max else np.int64
+        links_G: npt.NDArray[Any] = np.full(bounds[-1], ABSENT, dtype)
         limits = np.array(bounds)
+        is_broken = np.array([not self.trie.has_its_codes])
         for order in range(1, self.order):
             first = bounds[order - 1]
 
-            def share(low: int, high: int, first: int = first) -> None:
-                link(limits, *arrays, first + low, first + high, links_G)
+            def share(low: int, high: int, order: int = order, first: int = first) -> None:
+                link(limits, *arrays, order, first + low, first + high, links_G, is_broken)
 
-            compiled.in_parallel(bounds[order] - first, share)
+            # compiled code would follow whatever a damaged file says
+            if not is_broken[0]:
+                compiled.in_parallel(bounds[order] - first, share)
+        if is_broken[0]:
+            raise CorruptFileError("the model's file is damaged: its arrays lead to places that are not there")
         return links_G
 
     def _score_rows(self, tokens_BxL: Tokens, state: NgramState) -> tuple[Floats, NgramState]:
@@ -359,8 +361,17 @@ def _check_lengths(trie: Trie, n_symbols: int) -> None:
         raise ValueError(f"order {len(bounds) - 1}, {MAX_ORDER} is the highest")
     if bounds[:2] != (0, n_symbols) or list(bounds) != sorted(bounds):
         raise ValueError(f"nodes of {bounds} for {n_symbols} symbols")
-    lengths = (len(trie.tokens_G), len(trie.logp), len(trie.backoff), len(starts.first_V1), len(starts.within_H1))
-    if lengths != (bounds[-1], bounds[-1], n_histories, n_symbols + 1, n_longer + 1):
+    arrays: Sequence[Sized] = (
+        trie.tokens_G,
+        trie.logp,
+        trie.backoff,
+        starts.first_V1,
+        starts.within_H1,
+        starts.bases_B,
+    )
+    lengths = tuple(map(len, arrays))
+    wanted = (bounds[-1], bounds[-1], n_histories, n_symbols + 1, n_longer + 1, n_longer // BLOCK + 1)
+    if lengths != wanted:
         raise ValueError(f"arrays of {lengths} elements for nodes of {bounds}")
     for order in range(1, trie.order):
         if int(starts.of(order, bounds[order])) != bounds[order + 1]:

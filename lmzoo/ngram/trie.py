@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import CorruptFileError
 from lmzoo.files import release_pages
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.runs import token_type
@@ -146,22 +145,13 @@ class Trie:
     def n_symbols(self) -> int:
         return self.bounds[1]
 
-    def check(self) -> None:
-        """Raise `CorruptFileError` where arrays, whose lengths belong together, lead to places that are not there.
-
-        Reads all of them: what comes from a file is looked at once before compiled code follows it.
-        """
-        starts_H1 = np.concatenate(
-            [self.starts.of(k, np.arange(self.bounds[k - 1], self.bounds[k])) for k in range(1, self.order)]
-            + [np.array(self.bounds[-1:])]
-        )
-        is_rising = len(starts_H1) < 2 or (int(starts_H1[0]) == self.n_symbols and (np.diff(starts_H1) >= 0).all())
-        has_codes = all(
+    @property
+    def has_its_codes(self) -> bool:
+        """Whether every code has its value in the book."""
+        return all(
             not len(values.codes_G) or int(values.codes_G.max()) < values.book_OxC.shape[1]
             for values in (self.logp, self.backoff)
         )
-        if not is_rising or int(self.tokens_G.max()) >= self.n_symbols or not has_codes:
-            raise CorruptFileError("the model's file is damaged: its arrays lead to places that are not there")
 
     def following(self, order: int, node: int) -> slice:
         """The continuations of a node of this order below the highest."""

@@ -97,7 +97,7 @@ def test_the_smallest_type_that_holds_the_vocabulary(n_symbols, wanted) -> None:
 def test_arrays_that_do_not_belong_together_are_refused(monkeypatch) -> None:
     model = counted(corpus_of(["abracadabra"]), 3, "wb")
     options, arrays = model.to_parts()
-    for name in ("tokens", "logp", "backoff", "first", "within"):
+    for name in ("tokens", "logp", "backoff", "first", "within", "bases"):
         shorter = {**arrays, name: arrays[name][:-1]}
         monkeypatch.setattr(type(model), "to_parts", lambda self, shorter=shorter: (options, shorter))
         with pytest.raises(CorruptFileError, match="arrays of"):

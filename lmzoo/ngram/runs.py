@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,9 @@ Nodes = npt.NDArray[np.signedinteger[Any]]
 Counts = npt.NDArray[np.signedinteger[Any]]
 
 ABSENT = -1
+
+# leading bits that keys are laid out by at most, as a number
+_MOST_GROUPS = 1 << 16
 
 
 class Grams(NamedTuple):
@@ -81,18 +85,38 @@ def nodes_at(grams: Grams, place_M: Keys, n_positions: int) -> Nodes:
 def sorted_with_places(keys_M: Keys, most: int) -> tuple[Keys, Keys]:
     """Keys up to `most` in order, and the place of each before; the array given is used up.
 
-    Key and place are sorted as one number where both fit: three times as fast as sorting places by key.
+    Key and place are sorted as one number, three times as fast as sorting places by key.  Where both do not fit, keys
+    are first laid out by their leading bits, and what is left of them fits.
     """
     n_bits = len(keys_M).bit_length()
-    if most >> (63 - n_bits):
+    n_left = 63 - n_bits
+    n_groups = (most >> n_left) + 1
+    if n_groups > _MOST_GROUPS:
         place_M = np.argsort(keys_M, kind="stable")
         return keys_M[place_M], place_M
-    keys_M <<= n_bits
-    keys_M |= np.arange(len(keys_M), dtype=node_type(len(keys_M)))
-    keys_M.sort()
-    place_M = keys_M & ((1 << n_bits) - 1)
-    keys_M >>= n_bits
-    return keys_M, place_M
+    if n_groups == 1:
+        keys_M <<= n_bits
+        keys_M |= np.arange(len(keys_M), dtype=node_type(len(keys_M)))
+        keys_M.sort()
+        place_M = keys_M & ((1 << n_bits) - 1)
+        keys_M >>= n_bits
+        return keys_M, place_M
+    # numbers of one byte or two are sorted by counting them
+    leading_M = (keys_M >> n_left).astype(np.min_scalar_type(n_groups - 1))
+    place_M = np.argsort(leading_M, kind="stable")
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(leading_M, minlength=n_groups)))).tolist()
+    del leading_M
+    sorted_M = keys_M[place_M]
+    for group, (start, end) in enumerate(pairwise(bounds)):
+        part = sorted_M[start:end]
+        part &= (1 << n_left) - 1
+        part <<= n_bits
+        part |= place_M[start:end]
+        part.sort()
+        np.bitwise_and(part, (1 << n_bits) - 1, out=place_M[start:end])
+        part >>= n_bits
+        part |= group << n_left
+    return sorted_M, place_M
 
 
 def _is_new(sorted_M: Keys) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from lmzoo.ngram import runs
 from lmzoo.ngram.runs import sorted_with_places
 
 
-# 8 bits of place leave 55 for keys: beside their places, in two to 128 groups by leading bits, and beyond what groups do
+# 8 bits of place leave 55 for keys: keys that fit, keys in two groups to 128, and keys beyond what groups can do
 @pytest.mark.parametrize("most_groups", [1 << 16, 4])
 @given(st.sampled_from([10, 54, 55, 56, 58, 61, 62]), st.data())
 def test_it_is_the_stable_sort(most_groups: int, n_bits: int, data: st.DataObject) -> None:

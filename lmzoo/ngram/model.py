@@ -160,15 +160,17 @@ class NgramModel:
         if not isinstance(state, np.ndarray) or state.ndim != 2 or state.shape[1] != self.order - 1:
             found = f"shape {state.shape}" if isinstance(state, np.ndarray) else type(state).__name__
             raise TokenError(f"a state of order {self.order} has shape (B, {self.order - 1}), got {found}")
-        low, high = self._state_limits
-        if state.dtype != np.int64 or not ((state == ABSENT) | ((state >= low) & (state < high))).all():
+        if state.dtype != np.int64 or not self._holds(state):
             raise TokenError("this is no state of this model; get one from initial_state() or logprobs()")
 
-    @cached_property
-    def _state_limits(self) -> tuple[Ids, Ids]:
-        """Of orders 1 to n-1, the first node and the one after the last."""
-        bounds = np.array(self.trie.bounds)
-        return bounds[:-2], bounds[1:-1]
+    def _holds(self, state: NgramState) -> bool:
+        """Whether every history of a state is a node of its order, or none."""
+        lows, highs = self.trie.bounds[:-2], self.trie.bounds[1:-1]
+        if len(state) == 1:
+            # without arrays of a few elements, each of which costs a microsecond
+            nodes = zip(state[0].tolist(), lows, highs, strict=True)
+            return all(node == ABSENT or low <= node < high for node, low, high in nodes)
+        return bool(((state == ABSENT) | ((state >= lows) & (state < highs))).all())
 
     def _climb(self, tokens_BxL: Tokens, state: NgramState, logprobs_BxL: Floats) -> Iterator[Ids]:
         """For orders 1 to n in turn: the ids of the n-grams that end in each token, those of the state before them.
@@ -211,8 +213,11 @@ class NgramModel:
                 tokens_F = trie.tokens_G[following]
                 at = int(tokens_F.searchsorted(wanted))
                 node = following.start + at if at < len(tokens_F) and tokens_F[at] == token else ABSENT
-                found = trie.logp.of(order + 1, node) if node != ABSENT else logprob + trie.backoff.of(order, history)
-                logprob = float(found)
+                logprob = (
+                    float(trie.logp.of(order + 1, node))
+                    if node != ABSENT
+                    else logprob + float(trie.backoff.of(order, history))
+                )
             nodes.append(node)
         return np.array([[logprob]]), np.array([nodes[: self.order - 1]], np.int64)
 

@@ -98,6 +98,13 @@ class Starts:
         longer = nodes - (len(self.first_V1) - 1)
         return self.bases_B[longer >> SHIFT] + self.within_H1[longer]
 
+    def of_one(self, order: int, node: int) -> int:
+        """The same of one node; Python's own numbers are several times as fast there as numpy's."""
+        if order == 1:
+            return int(self.first_V1.item(node))
+        longer = node - (len(self.first_V1) - 1)
+        return int(self.bases_B.item(longer >> SHIFT)) + int(self.within_H1.item(longer))
+
     @classmethod
     def following(cls, n_following_H: Iterable[npt.NDArray[np.integer[Any]]], n_symbols: int) -> Starts:
         """From how many continuations each node has, order by order up to the last but one."""
@@ -155,7 +162,7 @@ class Trie:
 
     def following(self, order: int, node: int) -> slice:
         """The continuations of a node of this order below the highest."""
-        return slice(int(self.starts.of(order, node)), int(self.starts.of(order, node + 1)))
+        return slice(self.starts.of_one(order, node), self.starts.of_one(order, node + 1))
 
     def n_following(self, order: int) -> Ids:
         """How many continuations each node of an order below the highest has."""

@@ -82,9 +82,10 @@ def _whole_texts(texts: Iterable[Pieces], normalizer: Normalizer, tokenizer: Tok
     n_chars = 0
     for pieces in texts:
         waiting, is_open = "", False
+        place_to_cut = _Patient(normalizer, tokenizer)
         for piece in pieces:
             waiting += piece
-            cut = _cut(waiting, normalizer, tokenizer)
+            cut = place_to_cut(waiting)
             if cut:
                 yield Chunk(Segments.of(short), is_open=False)
                 yield Chunk(Segments.of([waiting[:cut]]), is_open=True)
@@ -100,9 +101,11 @@ def _whole_texts(texts: Iterable[Pieces], normalizer: Normalizer, tokenizer: Tok
 
 def _lines(batches: Iterable[str], normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
     waiting, is_open = "", False
+    place_to_cut = _Patient(normalizer, tokenizer)
     for batch in batches:
+        n_before = len(waiting)
         waiting += batch
-        end = waiting.rfind("\n") + 1
+        end = waiting.rfind("\n", n_before) + 1
         whole, waiting = waiting[:end], waiting[end:]
         if whole and is_open:
             last, _, whole = whole.partition("\n")
@@ -110,7 +113,7 @@ def _lines(batches: Iterable[str], normalizer: Normalizer, tokenizer: Tokenizer)
             is_open = False
         segments, _ = cut_segments(whole, "line", normalizer)
         yield Chunk(segments, is_open=False)
-        cut = _cut(waiting, normalizer, tokenizer)
+        cut = place_to_cut(waiting)
         # a line that is blank so far may be no segment at all
         if cut and (is_open or not _is_blank(waiting[:cut], normalizer)):
             yield Chunk(Segments.of([waiting[:cut]]), is_open=True)
@@ -149,6 +152,23 @@ def _in_batches(pieces: Iterable[str]) -> Iterator[str]:
             yield "".join(batch)
             batch, n_chars = [], 0
     yield "".join(batch)
+
+
+class _Patient:
+    """Where a text that grows can be cut; where there was no place, none is looked for until it is twice as long."""
+
+    def __init__(self, normalizer: Normalizer, tokenizer: Tokenizer) -> None:
+        self._normalizer, self._tokenizer = normalizer, tokenizer
+        self._n_chars = self._least = 0
+
+    def __call__(self, waiting: str) -> int:
+        is_another = len(waiting) < self._n_chars
+        self._n_chars = len(waiting)
+        if not is_another and len(waiting) < self._least:
+            return 0
+        cut = _cut(waiting, self._normalizer, self._tokenizer)
+        self._least = 0 if cut else 2 * len(waiting)
+        return cut
 
 
 def _cut(text: str, normalizer: Normalizer, tokenizer: Tokenizer) -> int:

@@ -15,7 +15,6 @@ from lmzoo.errors import InputError, VocabularyMismatchError
 from lmzoo.interface import LanguageModel, all_logprobs, sequence_logprobs
 from lmzoo.tally import Tally
 from lmzoo.text import NORMALIZERS
-from lmzoo.vocab import Ids
 
 Nats = npt.NDArray[np.float64]
 
@@ -76,28 +75,16 @@ def token_nats(
 ) -> Nats:
     """-ln p of every token of a split given the document so far, float64 of shape (N,), in the split's order."""
     _check_same_vocabulary(model, split)
-    return sequence_nats(model, split.ids_N, split.starts_D1, batch_size=batch_size, chunk_length=chunk_length)
-
-
-def sequence_nats(
-    model: LanguageModel[Any],
-    ids_N: Ids,
-    starts_D1: npt.NDArray[np.int64],
-    *,
-    batch_size: int | None = None,
-    chunk_length: int | None = None,
-) -> Nats:
-    """The same of ids as they stand: document d is `ids_N[starts_D1[d]:starts_D1[d + 1]]`, nothing is added to it."""
     for name, value in (("batch_size", batch_size), ("chunk_length", chunk_length)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
     if batch_size is None and chunk_length is None:
-        at_once_N = sequence_logprobs(model, ids_N, starts_D1)
+        at_once_N = sequence_logprobs(model, split.ids_N, split.starts_D1)
         if at_once_N is not None:
             return -np.asarray(at_once_N, np.float64)
-    nats_N = np.empty(len(ids_N), np.float64)
-    for positions_BxL, mask_BxL, state in _chunks(model, starts_D1, batch_size, chunk_length):
-        tokens_BxL = np.where(mask_BxL, ids_N[positions_BxL], 0)
+    nats_N = np.empty(split.n_tokens, np.float64)
+    for positions_BxL, mask_BxL, state in _chunks(model, split.starts_D1, batch_size, chunk_length):
+        tokens_BxL = np.where(mask_BxL, split.ids_N[positions_BxL], 0)
         logprobs_BxL, state.value = model.logprobs(tokens_BxL, state.value)
         nats_N[positions_BxL[mask_BxL]] = -np.asarray(logprobs_BxL, np.float64)[mask_BxL]
     return nats_N

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo.corpus import encode_split
 from lmzoo.errors import InputError
-from lmzoo.evaluation import sequence_nats
+from lmzoo.evaluation import token_nats
 from lmzoo.interface import LanguageModel
 
 
@@ -68,12 +69,9 @@ def sample(
 def rank(model: LanguageModel[Any], texts: Iterable[str]) -> list[Ranked]:
     """The texts with their log-probabilities, the most probable first; each is scored as a document of its own."""
     texts = list(texts)
-    vocab = model.vocab
-    end = [] if vocab.eos_id is None else [vocab.eos_id]
-    ids = [np.append(vocab.encode(text), end).astype(np.int32) for text in texts]
-    starts_D1 = np.concatenate(([0], np.cumsum([len(i) for i in ids], dtype=np.int64)))
-    nats_N = sequence_nats(model, np.concatenate([np.zeros(0, np.int32), *ids]), starts_D1)
-    sums = (-float(nats_N[a:b].sum()) for a, b in pairwise(starts_D1.tolist()))
+    split = encode_split("texts", texts, model.vocab, "file" if model.vocab.eos_id is None else "line")
+    nats_N = token_nats(model, split)
+    sums = (-float(nats_N[a:b].sum()) for a, b in pairwise(split.starts_D1.tolist()))
     return sorted(map(Ranked, texts, sums), key=lambda r: -r.logprob)
 
 

@@ -41,7 +41,7 @@ Examples:
   python -m lmzoo next book.lm "in the " --k 5
 
 \b
-Exit status: 0 fine, 1 a check failed, 2 bad arguments or input, 130 Ctrl-C.
+Exit status: 0 fine, 1 a check failed, 2 bad arguments or input, 130 Ctrl-C, 143 SIGTERM.
 """
 
 _TRAIN_EXAMPLES = """\b

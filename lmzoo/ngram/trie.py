@@ -99,7 +99,7 @@ class Starts:
         return self.bases_B[longer >> SHIFT] + self.within_H1[longer]
 
     def of_one(self, order: int, node: int) -> int:
-        """The same of one node; Python's own numbers are several times as fast there as numpy's."""
+        """The same of one node, as Python's own number."""
         if order == 1:
             return int(self.first_V1.item(node))
         longer = node - (len(self.first_V1) - 1)

@@ -37,28 +37,30 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """The same for a file of a model: what the system refuses is a `StorageError`, and no device is ever replaced."""
+def _refusals(path: Path) -> Iterator[None]:
+    """What the system refuses is a `StorageError`, and no device is ever replaced."""
     try:
         if path.exists() and not path.is_file():
             raise StorageError(f"cannot write {path}: it is there and is no regular file")
-        with replacing(path) as file:
-            yield file
+        yield
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """The same for a file of a model.  Raises `StorageError`, also for what is there and is no regular file."""
+    with _refusals(path), replacing(path) as file:
+        yield file
 
 
 def require_writable(path: Path) -> None:
     """Raise `StorageError` where `whole_file` could not write; nothing is changed."""
-    try:
-        if path.exists() and not path.is_file():
-            raise StorageError(f"cannot write {path}: it is there and is no regular file")
+    with _refusals(path):
         trial = path.resolve().parent / f".{secrets.token_hex(8)}.tmp"
         with trial.open("xb"):
             pass
         trial.unlink()
-    except (OSError, ValueError) as error:
-        raise StorageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def release_pages(array: Any) -> None:

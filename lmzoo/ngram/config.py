@@ -16,6 +16,9 @@ LEAST_MEMORY = 16 << 20
 
 Smoothing = Literal["mkn", "kn", "ad", "wb", "jm", "katz", "addk", "mle", "sb"]
 
+# relative frequencies have no mass to hand down, stupid backoff no mass at all
+WITHOUT_MASS = ("mle", "sb")
+
 MAX_ORDER = 32
 # beyond it the distribution is uniform to the last digit
 _MOST_K = 1e12
@@ -102,7 +105,7 @@ class NgramConfig:
         return any(option is not None for option in (self.cutoffs, self.prune, self.max_ngrams, self.max_bytes))
 
     def _check_pruning(self) -> None:
-        if self.is_pruned and self.smoothing in ("mle", "sb"):
+        if self.is_pruned and self.smoothing in WITHOUT_MASS:
             raise OptionValueError(
                 f"a model of smoothing={self.smoothing} cannot be pruned: it has no mass to give back"
             )

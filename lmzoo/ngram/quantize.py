@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import InputError
-from lmzoo.ngram.config import LEAST_BITS, MOST_BITS
+from lmzoo.ngram.config import LEAST_BITS, MOST_BITS, WITHOUT_MASS
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.prune import renormalized
@@ -40,8 +40,7 @@ def quantize(model: NgramModel, bits: int = 8) -> NgramModel:
     keys, tables = model.tables
     logp = _rounded_probabilities(keys, [table.logp_G for table in tables], bits)
     backoffs = [table.backoff_G for table in tables[:-1]]
-    # relative frequencies have no mass to hand down, stupid backoff no mass at all
-    if model.details.get("smoothing") not in ("mle", "sb"):
+    if model.details.get("smoothing") not in WITHOUT_MASS:
         orders = range(1, model.order + 1)
         bounds = model.trie.bounds
         logps = [logp.of(k, slice(bounds[k - 1], bounds[k])) for k in orders]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmzoo.errors import InputError
-from lmzoo.ngram.config import NgramConfig
+from lmzoo.ngram.config import WITHOUT_MASS, NgramConfig
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.prune import prune_by_entropy, prune_to_bytes, prune_to_size
 from lmzoo.ngram.quantize import quantize
@@ -24,7 +24,7 @@ def shrunk(
     # the same limits as in training
     NgramConfig(prune=prune, max_ngrams=max_ngrams, max_bytes=max_bytes, bits=bits)
     is_pruned = any(option is not None for option in (prune, max_ngrams, max_bytes))
-    if is_pruned and model.details.get("smoothing") in ("mle", "sb"):
+    if is_pruned and model.details.get("smoothing") in WITHOUT_MASS:
         raise InputError(f"a model of smoothing={model.details['smoothing']} cannot be pruned: no mass to give back")
     if model.details.get("bits") is not None:
         raise InputError("a quantised model cannot be made smaller again; start from the exact one")

@@ -27,6 +27,8 @@ _NOTHING = 1e-12
 # the search for a number of bytes ends within this share of them, or after so many rounds
 _SPARE = 0.01
 _SIZE_ROUNDS = 8
+# n-grams looked up together
+_PIECE = 1 << 16
 # what a file holds besides arrays, vocabulary and options: the places of the arrays, alignment, the checksum
 _HEADER_BYTES = 2048
 
@@ -169,10 +171,12 @@ def _history_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats
 
 def _last_logp(model: NgramModel, words_GxK: npt.NDArray[np.int64]) -> Floats:
     """ln p of the last of each row of words after those before it."""
-    if not len(words_GxK):
-        return np.zeros(0)
-    logp_GxK, _ = model.logprobs(words_GxK, model.initial_state(len(words_GxK), bos=False))
-    return logp_GxK[:, -1]
+    logp_G = np.empty(len(words_GxK))
+    for start in range(0, len(words_GxK), _PIECE):
+        piece_PxK = words_GxK[start : start + _PIECE]
+        logp_PxK, _ = model.logprobs(piece_PxK, model.initial_state(len(piece_PxK), bos=False))
+        logp_G[start : start + _PIECE] = logp_PxK[:, -1]
+    return logp_G
 
 
 def _words(keys: Sequence[Keys], n_symbols: int) -> list[npt.NDArray[np.int64]]:

@@ -41,7 +41,6 @@ class NgramModel:
     """
 
     kind = "ngram"
-    kernel_name = "numpy"
     is_adaptive = False
     # many short documents or a long one (see `evaluation.py`)
     cells_at_once = 1 << 17
@@ -57,6 +56,11 @@ class NgramModel:
         self.is_normalized = not is_stupid and not self.details.get("exceeds_1")
         # how far its sums may be from 1 where figures were rounded; None: what double precision gives
         self.tolerance: float | None = _tolerance(self.details)
+
+    @property
+    def kernel_name(self) -> str:
+        """What scores long texts: compiled code once it was worth its links, else numpy."""
+        return "numba" if self._has_links else "numpy"
 
     @property
     def tables(self) -> tuple[list[Keys], list[Table]]:
@@ -237,10 +241,14 @@ class NgramModel:
     def _is_compiled(self, n_tokens: int) -> bool:
         """Whether so many tokens are scored by compiled code, its links made first if they are not there."""
         saved_ns = _SAVED_NS * (self.order - 1)
-        if "_links_G" not in self.__dict__:
+        if not self._has_links:
             # what is left of the gain when the links are paid for
             saved_ns -= _LINK_NS * self.n_params // max(n_tokens, 1)
         return self.order > 1 and compiled.is_worth_it(n_tokens, saved_ns)
+
+    @property
+    def _has_links(self) -> bool:
+        return "_links_G" in self.__dict__
 
     @cached_property
     def _links_G(self) -> npt.NDArray[np.signedinteger[Any]]:

@@ -209,3 +209,14 @@ def test_what_is_no_state_of_the_model_is_refused(is_compiled) -> None:
     for state in (good + 10**9, good.astype(np.float64), good.astype(np.int32), np.full_like(good, -2)):
         with forced(is_compiled), pytest.raises(TokenError, match="no state of this model"):
             model.logprobs(np.ones((2, 3), np.int64), state)
+
+
+def test_what_scored_is_named() -> None:
+    model = counted(corpus_of(["abracadabra"]), 3)
+    tokens_BxL = np.ones((2, 3), np.int64)
+    with forced(False):
+        model.logprobs(tokens_BxL, model.initial_state(2))
+    assert model.kernel_name == "numpy"
+    with forced(True):
+        model.logprobs(tokens_BxL, model.initial_state(2))
+    assert model.kernel_name == "numba"

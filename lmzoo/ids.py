@@ -16,13 +16,15 @@ from lmzoo.vocab import Vocab
 def split_from_ids(documents: Iterable[npt.NDArray[np.integer[Any]]], vocab: Vocab, *, name: str = "ids") -> Split:
     """A split of documents that are ids already, by a tokenizer of one's own; `</s>` included where it is predicted.
 
-    Its bits per character are unknown.  Raises `TokenError` for what is no 1-D array of ids of the vocabulary.
+    Its bits per character are unknown.  Raises `TokenError` for what is no 1-D array of ids that can be predicted.
     """
     held = []
     for number, ids_L in enumerate(documents, start=1):
         if not isinstance(ids_L, np.ndarray) or ids_L.ndim != 1:
             got = f"shape {ids_L.shape}" if isinstance(ids_L, np.ndarray) else type(ids_L).__name__
             raise TokenError(f"document {number} is a 1-D array of ids, got {got}")
+        if (ids_L == vocab.bos_id).any():
+            raise TokenError(f"document {number} has id {vocab.bos_id}, <s>; every document is scored after one anyway")
         held.append(vocab.checked(ids_L[None, :])[0].astype(np.int32))
     starts_D1 = np.concatenate(([0], np.cumsum([len(ids_L) for ids_L in held], dtype=np.int64)))
     none_D = np.zeros(len(held), np.int64)

@@ -477,6 +477,7 @@ class TestSplitFromIds:
             ([3, 4], "document 1 is a 1-D array of ids, got list"),
             (np.zeros((1, 2), np.int64), r"got shape \(1, 2\)"),
             (np.array([99]), "token 99 is outside"),
+            (np.array([3, 1]), "document 1 has id 1, <s>"),
             (np.array([0.5]), "float64"),
         ],
     )

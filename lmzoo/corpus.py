@@ -26,6 +26,8 @@ from lmzoo.text import (
     Normalizer,
     check_encodable,
     joined_name,
+    named_normalizer,
+    named_tokenizer,
     read_joined,
     read_text,
     with_line_feeds,
@@ -234,9 +236,8 @@ def corpus_from_texts(
     A text may be given by a function that reads it, so that it is not kept beside its encoded form.  The vocabulary is
     built from the training part alone.
     """
-    for value, table, kind in ((normalize, NORMALIZERS, "normaliser"), (tokens, TOKENIZERS, "tokenizer")):
-        if value not in table:
-            raise InputError(f"no {kind} {value!r}.{did_you_mean(value, table)} There are: {', '.join(sorted(table))}")
+    named_normalizer(normalize)
+    named_tokenizer(tokens)
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))

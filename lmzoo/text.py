@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from lmzoo.errors import InputError, TextError, UndecodableTextError
+from lmzoo.errors import InputError, TextError, UndecodableTextError, did_you_mean
+
+Named = TypeVar("Named")
 
 UNK, BOS, EOS = "<unk>", "<s>", "</s>"
 MARKERS = (UNK, BOS, EOS)
@@ -260,3 +263,19 @@ def escape_marker(token: str) -> str:
 def unescape_marker(token: str) -> str:
     """The inverse of `escape_marker`."""
     return token[1:] if token.startswith("\\") and _ESCAPED_MARKER.fullmatch(token) else token
+
+
+def named_normalizer(name: str) -> Normalizer:
+    """The normaliser of this name.  Raises `InputError`, naming the closest."""
+    return _named(name, NORMALIZERS, "normaliser")
+
+
+def named_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of this name.  Raises `InputError`, naming the closest."""
+    return _named(name, TOKENIZERS, "tokenizer")
+
+
+def _named(name: str, table: Mapping[str, Named], kind: str) -> Named:
+    if name not in table:
+        raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
+    return table[name]

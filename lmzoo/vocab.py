@@ -13,9 +13,20 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import InputError, TokenError, did_you_mean
+from lmzoo.errors import InputError, TokenError
 from lmzoo.segments import Segments
-from lmzoo.text import BOS, EOS, MARKERS, NORMALIZERS, TOKENIZERS, UNK, escape_marker, unescape_marker
+from lmzoo.text import (
+    BOS,
+    EOS,
+    MARKERS,
+    NORMALIZERS,
+    TOKENIZERS,
+    UNK,
+    escape_marker,
+    named_normalizer,
+    named_tokenizer,
+    unescape_marker,
+)
 from lmzoo.tokens import Tokens, taken, tokens_of
 
 Ids = npt.NDArray[np.int32]
@@ -45,8 +56,8 @@ class Vocab:
     spelling: Spelling | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _named(self.normalizer, NORMALIZERS, "normaliser")
-        _named(self.tokenizer, TOKENIZERS, "tokenizer")
+        named_normalizer(self.normalizer)
+        named_tokenizer(self.tokenizer)
         if self.tokens[:2] != (UNK, BOS):
             raise InputError(f"a vocabulary starts with {UNK} and {BOS}, got {self.tokens[:2]}")
         if len(self.tokens) != len(self.counts_V):
@@ -227,7 +238,7 @@ def build_vocab(
     Ids fall by frequency, ties by the token itself, so the result does not depend on the order of the documents.
     `n_starts`: how many of them open with `<s>` (None: all; running text has one start and many ends).
     """
-    _named(tokenizer, TOKENIZERS, "tokenizer")
+    named_tokenizer(tokenizer)
     return vocab_of(
         tokens_of(Segments.of(documents), TOKENIZERS[tokenizer]),
         normalizer=normalizer,
@@ -337,8 +348,3 @@ def _unknown_to_unk(found: Ids) -> tuple[Ids, Ids]:
     if len(oov):
         found[oov] = Vocab.unk_id
     return found, oov
-
-
-def _named(name: str, table: Mapping[str, object], kind: str) -> None:
-    if name not in table:
-        raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import InputError, StorageError, did_you_mean
+from lmzoo.errors import StorageError
 from lmzoo.files import whole_file
 from lmzoo.interface import LanguageModel
 from lmzoo.ngram.arpa_file import LOG10_ZERO, ArpaError, ArpaFile, ArpaWarning, packed, with_histories
@@ -26,7 +26,7 @@ from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.prune import largest_sum
 from lmzoo.ngram.smoothing import Table
 from lmzoo.ngram.trie import from_keys
-from lmzoo.text import NORMALIZERS, TOKENIZERS
+from lmzoo.text import named_normalizer, named_tokenizer
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,9 +101,8 @@ def read_arpa(path: str | Path, *, tokenizer: str = "word", normalizer: str = "n
     a history that is not listed, a highest order with back-offs (the file was cut down).  An absent back-off is 0.
     Raises `ArpaError` with the line at fault.
     """
-    for name, table, kind in ((tokenizer, TOKENIZERS, "tokenizer"), (normalizer, NORMALIZERS, "normaliser")):
-        if name not in table:
-            raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
+    named_tokenizer(tokenizer)
+    named_normalizer(normalizer)
     file = ArpaFile(Path(path))
     vocab, sections = file.read(tokenizer, normalizer)
     found = packed(sections, vocab, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Policy, Split, cut_segments, encode_split, named_policy
-from lmzoo.errors import InputError, TokenError, TooShortError, VocabularyMismatchError, did_you_mean
+from lmzoo.errors import InputError, TokenError, TooShortError, VocabularyMismatchError
 from lmzoo.ngram.columns import Column, Room, Spool
 from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.reading import CHUNK_CHARS, chunks_of, items_of, texts_of
 from lmzoo.ngram.trainer import model_of, room_for
 from lmzoo.spec import configure
-from lmzoo.text import NORMALIZERS, TOKENIZERS
+from lmzoo.text import named_normalizer, named_tokenizer
 from lmzoo.tokens import normalized, taken, tokens_of
 from lmzoo.vocab import Ids, Vocab, vocab_of
 
@@ -79,8 +79,8 @@ class _Reader:
         self, vocab: Vocab | None, *, tokens: str, normalize: str, documents: str | None, min_freq: int
     ) -> None:
         self._vocab = _checked_vocab(vocab, tokens, normalize)
-        self._normalizer = _named(vocab.normalizer if vocab else normalize, NORMALIZERS, "normaliser")
-        self._tokenizer = _named(vocab.tokenizer if vocab else tokens, TOKENIZERS, "tokenizer")
+        self._normalizer = named_normalizer(vocab.normalizer if vocab else normalize)
+        self._tokenizer = named_tokenizer(vocab.tokenizer if vocab else tokens)
         self._documents = documents
         has_ends = self._tokenizer.by_words if vocab is None else vocab.eos_id is not None
         self._policy: Policy = named_policy(documents or ("line" if has_ends else "file"))
@@ -255,9 +255,3 @@ def _checked_vocab(vocab: Vocab | None, tokens: str, normalize: str) -> Vocab | 
         if given not in (default, own):
             raise InputError(f"the vocabulary has {name}={own}, got {name}={given}; leave it out")
     return vocab
-
-
-def _named(name: str, table: Mapping[str, Any], kind: str) -> Any:
-    if name not in table:
-        raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
-    return table[name]

@@ -29,6 +29,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 BUSY = "warning: the machine was busy"
 NEEDS_TORCH = "<!-- needs torch -->"
 FLAGS = doctest.ELLIPSIS
+RUN = re.compile(r"([ ━─])\1+")
 SET_UP = re.compile(r"(python -m pip install|tox|git clone|cd|export|bash) ?.*")
 
 
@@ -69,8 +70,14 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
 
 
 def differences(wanted: str, got: str) -> str:
-    """How the text printed differs from the text shown; empty where it does not."""
-    clean = ["\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n" for text in (wanted, got)]
+    """How the text printed differs from the text shown; empty where it does not.
+
+    How wide a table's columns come out follows from the figures measured, so runs of blanks and rules are one.
+    """
+    clean = [
+        "\n".join(RUN.sub(r"\1", line).rstrip() for line in text.strip("\n").splitlines()) + "\n"
+        for text in (wanted, got)
+    ]
     checker = doctest.OutputChecker()
     # a blank line is a blank line in a console, there is no marker for it
     if checker.check_output(*clean, FLAGS | doctest.DONT_ACCEPT_BLANKLINE):
@@ -204,6 +211,12 @@ class TestTheRunnerItself:
     def test_commands_share_a_folder_and_dots_stand_for_anything(self, tmp_path: Path) -> None:
         text = "```console\n$ echo one > a; \\\n  echo two\ntwo\n$ cat a; date\none\n...\n```\n"
         run_page(self.page(tmp_path, text), tmp_path, with_torch=False)
+
+    def test_a_figure_of_more_digits_widens_a_table_and_is_no_difference(self) -> None:
+        wanted = "  Title\n┏━━━┳━━━━┓\n┃ a ┃ µs ┃\n│ x │ ... │\n"
+        got = "    Title\n┏━━━┳━━━━━━━━┓\n┃ a ┃     µs ┃\n│ x │ 123.45 │\n"
+        assert not differences(wanted, got)
+        assert differences(wanted, got.replace("┃ a", "┃ b"))
 
     def test_a_block_that_needs_torch_waits_for_it(self, tmp_path: Path) -> None:
         page = self.page(tmp_path, f"{NEEDS_TORCH}\n```console\n$ echo > ran\n\n```\n")

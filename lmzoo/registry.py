@@ -107,6 +107,14 @@ def _entries() -> list[ModelEntry]:
         family="neural",
         requires={"torch": "torch"},
     )
+    transformer = ModelEntry(
+        name="transformer",
+        description="small causal transformer (Vaswani et al. 2017), its attention a band of tokens",
+        config="lmzoo.neural.config:TransformerConfig",
+        trainer="lmzoo.neural.training:NeuralTrainer",
+        family="neural",
+        requires={"torch": "torch"},
+    )
     mixture = ModelEntry(
         name=MIXTURE,
         description="several models as one, weights fitted on validation text: mixture:kn5+lstm-cudnn+cache",
@@ -115,7 +123,7 @@ def _entries() -> list[ModelEntry]:
         family="counting",
         in_all=False,
     )
-    return [*counting, mlp, *neural, mixture]
+    return [*counting, mlp, *neural, transformer, mixture]
 
 
 MIXTURE = "mixture"
@@ -138,6 +146,7 @@ STORED_KINDS: Mapping[str, str] = {
     "ngram": "lmzoo.ngram.model:NgramModel",
     "recurrent": "lmzoo.neural.models:RecurrentModel",
     "window": "lmzoo.neural.models:WindowModel",
+    "transformer": "lmzoo.neural.attending:TransformerModel",
     "cache": "lmzoo.cache:CacheModel",
     "mixture": "lmzoo.mixture:MixtureModel",
 }

@@ -26,9 +26,11 @@ Kernel = Literal["scratch", "library"]
 Recipe = Literal["default", "textbook"]
 Optimizer = Literal["sgd", "adam"]
 Activation = Literal["tanh", "relu"]
+WindowActivation = Literal["tanh", "relu", "gelu"]
 Input = Literal["lookup", "onehot"]
 Sampling = Literal["sequential", "random"]
 Schedule = Literal["constant", "cosine"]
+Variant = Literal["plain", "residual"]
 
 # stands for "the recipe decides"; no config keeps it
 FROM_RECIPE: Any = None
@@ -75,10 +77,28 @@ _WINDOW: Mapping[Recipe, Mapping[str, Any]] = {
     # as many predictions a step as the recurrent networks make: 32 x 35
     "textbook": {"embedding": 32, "batch_size": 32 * 35, "context_size": 4},
 }
+_TRANSFORMER: Mapping[Recipe, Mapping[str, Any]] = {
+    "default": {
+        "hidden": 128,
+        "layers": 2,
+        "heads": 4,
+        "context_size": 65,
+        "batch_size": 32,
+        "num_steps": 32,
+        "lr": 0.004,
+        "sampling": "sequential",
+    },
+    # it trains as that chapter's networks do; a layer sees as many tokens as a column has
+    "textbook": {"layers": 2, "heads": 4, "context_size": 71, "num_steps": 35, "sampling": "sequential"},
+}
+# a feed-forward layer inside a transformer is so many times as wide as the model (Vaswani et al. 2017)
+_FEED_FORWARD_FACTOR = 4
 
 _LEAST: Mapping[str, int] = {
     "hidden": 1,
     "layers": 1,
+    "heads": 1,
+    "feed_forward": 1,
     "embedding": 0,
     "batch_size": 1,
     "num_steps": 1,
@@ -183,7 +203,64 @@ class WindowConfig:
             raise OptionValueError(f"embedding of a window model must be at least 1, got {self.embedding}")
 
 
-Config = RecurrentConfig | WindowConfig
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """A causal transformer (Vaswani et al. 2017, Radford et al. 2019) and how it is trained.
+
+    Attributes:
+        recipe: default (best within 15 s on one thread) or textbook.
+        context_size: tokens of history that a prediction may see; what it does see is `layers * span + 1` of them.
+        hidden: width of the model, of embeddings too; a multiple of `heads`.
+        layers: blocks of attention and feed-forward layer, one upon the other.
+        heads: parts into which attention is divided.
+        feed_forward: units of a feed-forward layer; 4 times `hidden` where it is not given.
+        batch_size, num_steps: columns and tokens of a training batch; gradients reach `num_steps` tokens back.
+        lr: the highest learning rate.
+        optimizer: sgd or adam (Kingma & Ba 2015).
+        clip: the largest global norm of a gradient (theta); 0: never clipped.
+        dropout: share of numbers dropped, of the embeddings and of what every layer adds.
+        sampling: sequential (what was seen goes on from batch to batch) or random (it starts anew).
+        schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+    """
+
+    recipe: Recipe = "default"
+    context_size: int = FROM_RECIPE
+    hidden: int = FROM_RECIPE
+    layers: int = FROM_RECIPE
+    heads: int = FROM_RECIPE
+    feed_forward: int = FROM_RECIPE
+    batch_size: int = FROM_RECIPE
+    num_steps: int = FROM_RECIPE
+    lr: float = FROM_RECIPE
+    optimizer: Optimizer = FROM_RECIPE
+    clip: float = FROM_RECIPE
+    dropout: float = FROM_RECIPE
+    sampling: Sampling = FROM_RECIPE
+    schedule: Schedule = FROM_RECIPE
+
+    def __post_init__(self) -> None:
+        _check_choices(self, ("recipe",))
+        _fill(self, {**_SHARED[self.recipe], **_TRANSFORMER[self.recipe]})
+        # a width that is no number is refused below, under its own name
+        _fill(self, {"feed_forward": _FEED_FORWARD_FACTOR * self.hidden})
+        _check(self)
+        if self.hidden % self.heads:
+            raise OptionValueError(
+                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
+            )
+        if not self.span:
+            raise OptionValueError(
+                f"context_size must be above layers, so that every layer sees the token before, got context_size="
+                f"{self.context_size} and layers={self.layers}"
+            )
+
+    @property
+    def span(self) -> int:
+        """Tokens before a token that it attends to in every layer: K layers reach K times as far."""
+        return (self.context_size - 1) // self.layers
+
+
+Config = RecurrentConfig | WindowConfig | TransformerConfig
 
 
 def _fill(config: Config, values: Mapping[str, Any]) -> None:

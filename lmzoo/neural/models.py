@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,10 @@ from torch import Tensor
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.neural.cells import CELLS, ScratchLayer
-from lmzoo.neural.config import RecurrentConfig, WindowConfig
+from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork
 from lmzoo.neural.scan import SCANS, input_product
+from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
 
 # numbers in the largest array that scoring makes at once: 16 MiB of float32, and a few of that size at a time
@@ -59,11 +61,20 @@ class WindowState:
         return WindowState(self.tokens_BxC[rows])
 
 
-State = TypeVar("State", RecurrentState, WindowState)
+class NeuralState(Protocol):
+    """What the states of all networks share."""
+
+    @property
+    def batch_size(self) -> int: ...
+
+    def select(self, rows: npt.NDArray[Any]) -> Self: ...
+
+
+State = TypeVar("State", bound=NeuralState)
 
 
 class NeuralModel(ABC, Generic[State]):
-    """What recurrent and window models share.  Weights are read at every call: a network in training may be scored.
+    """What all networks share.  Weights are read at every call: a network in training may be scored.
 
     Attributes:
         config: the resolved options.
@@ -71,8 +82,8 @@ class NeuralModel(ABC, Generic[State]):
     """
 
     kind: str
-    config_class: ClassVar[type[RecurrentConfig | WindowConfig]]
-    network_class: ClassVar[type[RecurrentNetwork | WindowNetwork]]
+    config_class: ClassVar[type[Config]]
+    network_class: ClassVar[type[RecurrentNetwork | WindowNetwork | TransformerNetwork]]
     is_normalized = True
     is_adaptive = False
     context_size: int | None
@@ -184,10 +195,10 @@ class NeuralModel(ABC, Generic[State]):
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, got {batch_size}")
 
-    def _chunks(self, tokens_BxL: Tokens, n_cells_a_token: int) -> Iterator[slice]:
-        """Spans of tokens that keep every array of a call, distributions included, within `_MAX_CELLS`."""
+    def _chunks(self, tokens_BxL: Tokens, n_cells_a_token: int, *, longest: int = sys.maxsize) -> Iterator[slice]:
+        """Spans of at most `longest` tokens that keep every array of a call, distributions too, within `_MAX_CELLS`."""
         widest = max(n_cells_a_token, len(self.vocab))
-        length = max(_MAX_CELLS // (widest * max(len(tokens_BxL), 1)), 1)
+        length = min(max(_MAX_CELLS // (widest * max(len(tokens_BxL), 1)), 1), longest)
         return (slice(start, start + length) for start in range(0, tokens_BxL.shape[1], length))
 
 

@@ -154,6 +154,8 @@ def _drawn(name: str, shape: torch.Size, hidden: int, generator: torch.Generator
         return torch.empty(shape).normal_(generator=generator)
     if "bias" in name:
         return torch.zeros(shape)
+    if name.endswith("gain"):
+        return torch.ones(shape)
     # a one-hot input has one active column: its fan-in is as good as 1, and the state's scale serves it well
     fan_in = hidden if name.endswith("weight_ih") else shape[1]
     bound = 1.0 / math.sqrt(fan_in)

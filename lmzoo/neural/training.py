@@ -6,9 +6,9 @@ import itertools
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,13 @@ from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import DivergedError, MissingDeviceError, OptionValueError, TooShortError, VocabularyMismatchError
 from lmzoo.interface import Progress
-from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig
+from lmzoo.neural.attending import TransformerModel
+from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.models import RecurrentModel, WindowModel
 from lmzoo.neural.network import Dropout, RecurrentNetwork, WindowNetwork, initialize
 from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, clip_global_norm
+from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
 
 Batched = TypeVar("Batched")
@@ -33,6 +35,13 @@ Batched = TypeVar("Batched")
 # beyond it the perplexity is no finite number, though the loss itself may be: saturated units can hide a divergence
 _LARGEST_LOSS_NATS = math.log(sys.float_info.max)
 _BATCHES = {"sequential": sequential_batches, "random": random_batches}
+
+TrainedModel = RecurrentModel | WindowModel | TransformerModel
+_MODELS: Mapping[type[Config], Callable[[Vocab, Any], TrainedModel]] = {
+    RecurrentConfig: RecurrentModel,
+    WindowConfig: WindowModel,
+    TransformerConfig: TransformerModel,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +54,7 @@ class Turn:
 
 
 class NeuralTrainer:
-    """Trains a recurrent or a window model.
+    """Trains a recurrent network, a transformer or a window model.
 
     Args:
         device: cpu, cuda or cuda:n.  Raises `MissingDeviceError` where it is not there.
@@ -54,16 +63,14 @@ class NeuralTrainer:
     def __init__(self, config: Config, vocab: Vocab, device: str = "cpu") -> None:
         self.config = config
         self._device = find_device(device)
-        self._model = (
-            RecurrentModel(vocab, config) if isinstance(config, RecurrentConfig) else WindowModel(vocab, config)
-        )
+        self._model = _MODELS[type(config)](vocab, config)
         self._model.network.to(self._device)
         for module in self._model.network.modules():
             if isinstance(module, LibraryLayer):
                 module.compact()
 
     @property
-    def model(self) -> RecurrentModel | WindowModel:
+    def model(self) -> TrainedModel:
         """The model in training: uniform until `steps` has begun."""
         return self._model
 
@@ -98,9 +105,9 @@ class NeuralTrainer:
                 return
 
     def _losses(self, train: Split, rng: np.random.Generator, dropout: Dropout | None) -> Iterator[Turn]:
-        if isinstance(self._model, RecurrentModel):
-            return recurrent_losses(self._model.config, self._model.network, train, rng, dropout)
-        return window_losses(self._model.config, self._model.network, train, rng, dropout)
+        if isinstance(self._model, WindowModel):
+            return window_losses(self._model.config, self._model.network, train, rng, dropout)
+        return recurrent_losses(self._model.config, self._model.network, train, rng, dropout)
 
     def _wait(self) -> None:
         if self._device.type == "cuda":
@@ -108,14 +115,18 @@ class NeuralTrainer:
 
 
 def recurrent_losses(
-    config: RecurrentConfig, network: RecurrentNetwork, train: Split, rng: np.random.Generator, dropout: Dropout | None
+    config: RecurrentConfig | TransformerConfig,
+    network: RecurrentNetwork | TransformerNetwork,
+    train: Split,
+    rng: np.random.Generator,
+    dropout: Dropout | None,
 ) -> Iterator[Turn]:
     """Losses of the batches of epoch after epoch, each computed with the weights of the moment it is asked for.
 
     The state goes on from batch to batch, cut from the graph; it starts anew where a batch is fresh.
     """
     draw, device = _BATCHES[config.sampling], network.device
-    state_SxKxBxH = network.zero_state(0)
+    state = network.zero_state(0)
     for batch, epochs_done in _epochs(
         lambda: draw(train, batch_size=config.batch_size, num_steps=config.num_steps, rng=rng),
         lambda batch: batch.n_tokens / train.n_tokens,
@@ -124,8 +135,8 @@ def recurrent_losses(
         ids_TxB = torch.from_numpy(batch.inputs_TxB.astype(np.int64)).to(device)
         targets_TxB = torch.from_numpy(batch.targets_TxB.astype(np.int64)).to(device)
         if batch.is_fresh:
-            state_SxKxBxH = network.zero_state(ids_TxB.shape[1])
-        hidden_TxBxH, state_SxKxBxH = network(ids_TxB, state_SxKxBxH.detach(), dropout)
+            state = network.zero_state(ids_TxB.shape[1])
+        hidden_TxBxH, state = network(ids_TxB, state.detach(), dropout)
         if batch.mask_TxB is None:
             hidden_NxH, targets_N = hidden_TxBxH.flatten(0, 1), targets_TxB.flatten()
         else:

@@ -210,7 +210,7 @@ class TransformerConfig:
     Attributes:
         recipe: default (best within 15 s on one thread) or textbook.
         context_size: tokens of history that a prediction may see; what it does see is `layers * span + 1` of them.
-        hidden: width of the model, of embeddings too; a multiple of `heads`.
+        hidden: width of the model, of embeddings too; an even multiple of `heads`.
         layers: blocks of attention and feed-forward layer, one upon the other.
         heads: parts into which attention is divided.
         feed_forward: units of a feed-forward layer; 4 times `hidden` where it is not given.
@@ -244,9 +244,10 @@ class TransformerConfig:
         # a width that is no number is refused below, under its own name
         _fill(self, {"feed_forward": _FEED_FORWARD_FACTOR * self.hidden})
         _check(self)
-        if self.hidden % self.heads:
+        if self.hidden % (2 * self.heads):
+            # positions turn pairs of numbers
             raise OptionValueError(
-                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
+                f"hidden must be an even multiple of heads, got hidden={self.hidden} and heads={self.heads}"
             )
         if not self.span:
             raise OptionValueError(

@@ -1,15 +1,13 @@
 """A causal transformer whose layers attend to a band of tokens: keys and values go on as a recurrent state does.
 
 In every layer a token attends to itself and to the `span` tokens before it.  Their keys and values are kept from step
-to step and from batch to batch, cut from the graph (Dai et al. 2019), so a long text costs each token once.  Positions
-are relative: a score falls with the distance (Press et al. 2022), and nothing depends on where a text was cut.
+to step and from batch to batch, cut from the graph (Dai et al. 2019), so a long text costs each token once.  Keys are
+kept as they were before they are rotated: scores depend on distances alone, wherever a text was cut.
 
-Shapes: T new tokens, M tokens kept (at most `span`), S = M + T, A heads, K layers.
+Shapes: T new tokens, M tokens kept (at most `span`), S = M + T seen, A heads of E numbers, K layers, Kv = 2H.
 """
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +16,9 @@ from torch.nn import functional
 from lmzoo.neural.config import TransformerConfig
 from lmzoo.neural.network import Dropout, Network
 from lmzoo.neural.residual import FeedForward, Linear, Norm
+
+# Su et al. 2021, section 3.2.2: the slowest pair of numbers turns this many times slower than the fastest, nearly
+_ROTARY_BASE = 10_000.0
 
 
 class Attention(nn.Module):
@@ -30,20 +31,25 @@ class Attention(nn.Module):
         self.inner = Linear(hidden, 3 * hidden)
         self.outer = Linear(hidden, hidden)
 
-    def forward(self, x_NxH: Tensor, kept_BxMxKv: Tensor, bias_AxTxS: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x_NxH: Tensor, kept_BxMxKv: Tensor, turns_Sx1xP: Tensor, is_seen_TxS: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """What is added, and keys and values side by side of the tokens seen, (B, S, 2H); N = B x T."""
-        hidden = x_NxH.shape[1]
-        new_BxTxQkv = self.inner(self.norm(x_NxH)).unflatten(0, (len(kept_BxMxKv), -1))
+        n_columns, n_new, hidden = len(kept_BxMxKv), len(is_seen_TxS), x_NxH.shape[1]
+        new_BxTxQkv = self.inner(self.norm(x_NxH)).reshape(n_columns, n_new, 3 * hidden)
         query_BxTxH, new_BxTxKv = new_BxTxQkv.split_with_sizes((hidden, 2 * hidden), dim=2)
         seen_BxSxKv = torch.cat((kept_BxMxKv, new_BxTxKv), dim=1)
         key_BxSxH, value_BxSxH = seen_BxSxKv.chunk(2, dim=2)
         mixed_BxAxTxE = functional.scaled_dot_product_attention(
-            self._by_head(query_BxTxH), self._by_head(key_BxSxH), self._by_head(value_BxSxH), attn_mask=bias_AxTxS[None]
+            rotated(self._by_head(query_BxTxH), turns_Sx1xP[-n_new:]).transpose(1, 2),
+            rotated(self._by_head(key_BxSxH), turns_Sx1xP).transpose(1, 2),
+            self._by_head(value_BxSxH).transpose(1, 2),
+            attn_mask=is_seen_TxS,
         )
         return self.outer(mixed_BxAxTxE.transpose(1, 2).reshape(x_NxH.shape)), seen_BxSxKv
 
-    def _by_head(self, x_BxTxH: Tensor) -> Tensor:
-        return x_BxTxH.reshape(*x_BxTxH.shape[:2], self.heads, -1).transpose(1, 2)
+    def _by_head(self, x_BxSxH: Tensor) -> Tensor:
+        return x_BxSxH.reshape(*x_BxSxH.shape[:2], self.heads, -1)
 
 
 class Block(nn.Module):
@@ -55,10 +61,15 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(config.hidden, config.feed_forward, functional.gelu)
 
     def forward(
-        self, x_NxH: Tensor, kept_BxMxKv: Tensor, bias_AxTxS: Tensor, dropout: Dropout | None
+        self,
+        x_NxH: Tensor,
+        kept_BxMxKv: Tensor,
+        turns_Sx1xP: Tensor,
+        is_seen_TxS: Tensor,
+        dropout: Dropout | None,
     ) -> tuple[Tensor, Tensor]:
         """The rows after this block, and keys and values of all tokens seen."""
-        added_NxH, seen_BxSxKv = self.attention(x_NxH, kept_BxMxKv, bias_AxTxS)
+        added_NxH, seen_BxSxKv = self.attention(x_NxH, kept_BxMxKv, turns_Sx1xP, is_seen_TxS)
         x_NxH = x_NxH + (dropout(added_NxH) if dropout else added_NxH)
         added_NxH = self.feed_forward(x_NxH)
         return x_NxH + (dropout(added_NxH) if dropout else added_NxH), seen_BxSxKv
@@ -67,7 +78,7 @@ class Block(nn.Module):
 class TransformerNetwork(Network):
     """Embedding, blocks, a last norm, output layer.  The state: keys and values of the last M tokens in K layers."""
 
-    slopes_A: Tensor
+    frequencies_P: Tensor
 
     def __init__(self, config: TransformerConfig, n_symbols: int, bos_id: int) -> None:
         super().__init__(n_symbols, bos_id, config.hidden)
@@ -75,9 +86,9 @@ class TransformerNetwork(Network):
         self.embedding = nn.Parameter(torch.zeros(n_symbols, config.hidden))
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = Norm(config.hidden)
-        # Press et al. 2022, section 3: a geometric row that ends at 2^-8
-        slopes_A = 2.0 ** (-8.0 * torch.arange(1, config.heads + 1) / config.heads)
-        self.register_buffer("slopes_A", slopes_A, persistent=False)
+        size = config.hidden // config.heads
+        frequencies_P = _ROTARY_BASE ** (-torch.arange(0, size, 2) / size)
+        self.register_buffer("frequencies_P", frequencies_P, persistent=False)
 
     def weights(self) -> dict[str, nn.Parameter]:
         named = {"embedding": self.embedding}
@@ -92,20 +103,30 @@ class TransformerNetwork(Network):
 
     def forward(self, ids_TxB: Tensor, state_KxBxMxKv: Tensor, dropout: Dropout | None = None) -> tuple[Tensor, Tensor]:
         """What the output layer reads (T, B, H) and the state after the last step."""
-        bias_AxTxS = self._bias(len(ids_TxB), state_KxBxMxKv.shape[2])
+        turns_Sx1xP, is_seen_TxS = self._band(len(ids_TxB), state_KxBxMxKv.shape[2])
         # rows rather than (B, T, H): dropout shares no mask between tokens
         x_NxH = functional.embedding(ids_TxB.t().reshape(-1), self.embedding)
         x_NxH = dropout(x_NxH) if dropout else x_NxH
         after = []
         for block, kept_BxMxKv in zip(self.blocks, state_KxBxMxKv.unbind(0), strict=True):
-            x_NxH, seen_BxSxKv = block(x_NxH, kept_BxMxKv, bias_AxTxS, dropout)
+            x_NxH, seen_BxSxKv = block(x_NxH, kept_BxMxKv, turns_Sx1xP, is_seen_TxS, dropout)
             after.append(seen_BxSxKv[:, -self.span :])
-        hidden_BxTxH = self.norm(x_NxH).unflatten(0, (ids_TxB.shape[1], -1))
-        return hidden_BxTxH.transpose(0, 1), torch.stack(after)
+        n_new, n_columns = ids_TxB.shape
+        return self.norm(x_NxH).reshape(n_columns, n_new, -1).transpose(0, 1), torch.stack(after)
 
-    def _bias(self, n_new: int, n_kept: int) -> Tensor:
-        """What is added to the scores, (A, T, S): -slope x distance within the band, -inf outside it."""
+    def _band(self, n_new: int, n_kept: int) -> tuple[Tensor, Tensor]:
+        """How each place turns pairs of numbers, complex (S, 1, P), and which places a new token sees, (T, S)."""
         places_S = torch.arange(n_kept + n_new, device=self.device)
+        angles_Sx1xP = places_S[:, None, None] * self.frequencies_P
         distances_TxS = places_S[n_kept:, None] - places_S
-        is_seen_TxS = (distances_TxS >= 0) & (distances_TxS <= self.span)
-        return torch.where(is_seen_TxS, -self.slopes_A[:, None, None] * distances_TxS, -math.inf)
+        turns_Sx1xP = torch.polar(torch.ones_like(angles_Sx1xP), angles_Sx1xP)
+        return turns_Sx1xP, (distances_TxS >= 0) & (distances_TxS <= self.span)
+
+
+def rotated(x_BxSxAxE: Tensor, turns_Sx1xP: Tensor) -> Tensor:
+    """Pairs of numbers turned by the angle of their place (Su et al. 2021, equation 34): products know distances alone.
+
+    Pairs are multiplied as complex numbers: half the time of cosines and sines in torch's real arithmetic.
+    """
+    pairs_BxSxAxP = torch.view_as_complex(x_BxSxAxE.unflatten(-1, (-1, 2)))  # type: ignore[no-untyped-call]
+    return torch.view_as_real(pairs_BxSxAxP * turns_Sx1xP).flatten(-2)

@@ -77,15 +77,16 @@ _WINDOW: Mapping[Recipe, Mapping[str, Any]] = {
     # as many predictions a step as the recurrent networks make: 32 x 35
     "textbook": {"embedding": 32, "batch_size": 32 * 35, "context_size": 4},
 }
+_BY_VARIANT: Mapping[Variant, Mapping[str, Any]] = {"plain": {}, "residual": {"activation": "gelu"}}
 _TRANSFORMER: Mapping[Recipe, Mapping[str, Any]] = {
     "default": {
-        "hidden": 128,
+        "hidden": 64,
         "layers": 2,
         "heads": 4,
         "context_size": 65,
         "batch_size": 32,
         "num_steps": 32,
-        "lr": 0.004,
+        "lr": 0.01,
         "sampling": "sequential",
     },
     # it trains as that chapter's networks do; a layer sees as many tokens as a column has
@@ -170,19 +171,22 @@ class WindowConfig:
 
     Attributes:
         recipe: default (best within 15 s on 2 cores) or textbook.
+        variant: plain (hidden layers one upon the other), or residual: blocks that add to their input, normalised first
+            (cf. Sun & Iyyer 2021).
         context_size: tokens of history that are seen.
-        hidden, layers: units of a hidden layer, hidden layers.
+        hidden, layers: units of a hidden layer, hidden layers; of a block, blocks.
         embedding: numbers that stand for a token.
         batch_size: predictions of a training batch.
         lr: the highest learning rate.
         optimizer: sgd or adam (Kingma & Ba 2015).
         clip: the largest global norm of a gradient (theta); 0: never clipped.
         dropout: share of units dropped, of the embeddings and of every hidden layer.
-        activation: tanh or relu.
+        activation: tanh, relu or gelu; what is left out is tanh of a plain network, gelu of a residual one.
         schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
     """
 
     recipe: Recipe = "default"
+    variant: Variant = "plain"
     context_size: int = FROM_RECIPE
     hidden: int = FROM_RECIPE
     layers: int = FROM_RECIPE
@@ -192,12 +196,12 @@ class WindowConfig:
     optimizer: Optimizer = FROM_RECIPE
     clip: float = FROM_RECIPE
     dropout: float = FROM_RECIPE
-    activation: Activation = FROM_RECIPE
+    activation: WindowActivation = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
 
     def __post_init__(self) -> None:
-        _check_choices(self, ("recipe",))
-        _fill(self, {**_SHARED[self.recipe], **_WINDOW[self.recipe]})
+        _check_choices(self, ("recipe", "variant"))
+        _fill(self, {**_SHARED[self.recipe], **_WINDOW[self.recipe], **_BY_VARIANT[self.variant]})
         _check(self)
         if self.embedding < 1:
             raise OptionValueError(f"embedding of a window model must be at least 1, got {self.embedding}")

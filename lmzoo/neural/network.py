@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import torch
@@ -14,6 +15,9 @@ from torch.nn import functional
 from lmzoo.neural.cells import ACTIVATIONS, CELLS, ScratchLayer, States, one_hot
 from lmzoo.neural.config import RecurrentConfig, WindowConfig
 from lmzoo.neural.library import LibraryLayer
+from lmzoo.neural.residual import FeedForward, Linear, Norm
+
+WINDOW_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "gelu": functional.gelu}
 
 
 class Dropout:
@@ -109,30 +113,70 @@ class RecurrentNetwork(Network):
         return dropout(x_TxBxE) if dropout else x_TxBxE
 
 
+class PlainLayers(nn.Module):
+    """Hidden layers of a window, one upon the other (Bengio et al. 2003)."""
+
+    def __init__(self, config: WindowConfig) -> None:
+        super().__init__()
+        self.activation = WINDOW_ACTIVATIONS[config.activation]
+        sizes = [config.context_size * config.embedding, *[config.hidden] * config.layers]
+        self.layers = nn.ModuleList(Linear(n, m) for n, m in itertools.pairwise(sizes))
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        return _numbered("hidden", self.layers)
+
+    def forward(self, x_NxM: Tensor, dropout: Dropout | None) -> Tensor:
+        for layer in self.layers:
+            x_NxM = self.activation(layer(dropout(x_NxM) if dropout else x_NxM))
+        return x_NxM
+
+
+class ResidualLayers(nn.Module):
+    """A linear map of a window, then blocks that each add to their input, and a last norm (cf. Sun & Iyyer 2021)."""
+
+    def __init__(self, config: WindowConfig) -> None:
+        super().__init__()
+        activation = WINDOW_ACTIVATIONS[config.activation]
+        self.first = Linear(config.context_size * config.embedding, config.hidden)
+        self.blocks = nn.ModuleList(FeedForward(config.hidden, config.hidden, activation) for _ in range(config.layers))
+        self.norm = Norm(config.hidden)
+
+    def weights(self) -> dict[str, nn.Parameter]:
+        named = _numbered("block", self.blocks)
+        return dict(self.first.named_parameters("first")) | named | dict(self.norm.named_parameters("norm"))
+
+    def forward(self, x_NxM: Tensor, dropout: Dropout | None) -> Tensor:
+        x_NxH = self.first(dropout(x_NxM) if dropout else x_NxM)
+        for block in self.blocks:
+            added_NxH = block(x_NxH)
+            x_NxH = x_NxH + (dropout(added_NxH) if dropout else added_NxH)
+        normed_NxH: Tensor = self.norm(x_NxH)
+        return normed_NxH
+
+
+LAYERS_OF_A_WINDOW: Mapping[str, Callable[[WindowConfig], PlainLayers | ResidualLayers]] = {
+    "plain": PlainLayers,
+    "residual": ResidualLayers,
+}
+
+
 class WindowNetwork(Network):
     """Embeddings of the last C tokens side by side, hidden layers, output layer (Bengio et al. 2003)."""
 
     def __init__(self, config: WindowConfig, n_symbols: int, bos_id: int) -> None:
         super().__init__(n_symbols, bos_id, config.hidden)
-        self.activation = config.activation
         self.embedding = nn.Parameter(torch.zeros(n_symbols, config.embedding))
-        sizes = [config.context_size * config.embedding, *[config.hidden] * config.layers]
-        self.hidden_weights = nn.ParameterList(torch.zeros(m, n) for n, m in itertools.pairwise(sizes))
-        self.hidden_biases = nn.ParameterList(torch.zeros(m) for m in sizes[1:])
+        self.layers = LAYERS_OF_A_WINDOW[config.variant](config)
 
     def weights(self) -> dict[str, nn.Parameter]:
-        named = {"embedding": self.embedding}
-        for k, (weight, bias) in enumerate(zip(self.hidden_weights, self.hidden_biases, strict=True)):
-            named |= {f"hidden{k}.weight": weight, f"hidden{k}.bias": bias}
+        named = {"embedding": self.embedding} | self.layers.weights()
         return named | {"output.weight": self.output_weight, "output.bias": self.output_bias}
 
     def forward(self, windows_NxC: Tensor, dropout: Dropout | None = None) -> Tensor:
         """What the output layer reads, (N, H); the oldest token comes first."""
         x_NxM = functional.embedding(windows_NxC, self.embedding).flatten(1)
-        for weight, bias in zip(self.hidden_weights, self.hidden_biases, strict=True):
-            x_NxM = dropout(x_NxM) if dropout else x_NxM
-            x_NxM = ACTIVATIONS[self.activation](functional.linear(x_NxM, weight, bias))
-        return dropout(x_NxM) if dropout else x_NxM
+        hidden_NxH: Tensor = self.layers(x_NxM, dropout)
+        return dropout(hidden_NxH) if dropout else hidden_NxH
 
 
 def initialize(network: Network, generator: torch.Generator) -> None:
@@ -160,6 +204,15 @@ def _drawn(name: str, shape: torch.Size, hidden: int, generator: torch.Generator
     fan_in = hidden if name.endswith("weight_ih") else shape[1]
     bound = 1.0 / math.sqrt(fan_in)
     return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+
+def _numbered(name: str, modules: nn.ModuleList) -> dict[str, nn.Parameter]:
+    """The weights of each module after its name and number."""
+    return {
+        f"{name}{k}.{weight_name}": weight
+        for k, module in enumerate(modules)
+        for weight_name, weight in module.named_parameters()
+    }
 
 
 def _layer(config: RecurrentConfig, n_inputs: int) -> ScratchLayer | LibraryLayer:

@@ -87,7 +87,7 @@ class TransformerNetwork(Network):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = Norm(config.hidden)
         size = config.hidden // config.heads
-        frequencies_P = _ROTARY_BASE ** (-torch.arange(0, size, 2) / size)
+        frequencies_P = _ROTARY_BASE ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
         self.register_buffer("frequencies_P", frequencies_P, persistent=False)
 
     def weights(self) -> dict[str, nn.Parameter]:
@@ -120,7 +120,7 @@ class TransformerNetwork(Network):
         angles_Sx1xP = places_S[:, None, None] * self.frequencies_P
         distances_TxS = places_S[n_kept:, None] - places_S
         turns_Sx1xP = torch.polar(torch.ones_like(angles_Sx1xP), angles_Sx1xP)
-        return turns_Sx1xP, (distances_TxS >= 0) & (distances_TxS <= self.span)
+        return turns_Sx1xP.to(self.embedding.dtype.to_complex()), (distances_TxS >= 0) & (distances_TxS <= self.span)
 
 
 def rotated(x_BxSxAxE: Tensor, turns_Sx1xP: Tensor) -> Tensor:

@@ -86,6 +86,6 @@ def test_a_mixture_of_counting_and_neural_models_is_right(corpora: dict[str, Cor
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", NEURAL)
-def test_every_neural_model_is_right(name: str, corpora: dict[str, Corpus]) -> None:
-    assert_right(f"{name}:hidden=8", corpora["char"])
+@pytest.mark.parametrize("spec", [*(f"{name}:hidden=8" for name in NEURAL), "mlp:variant=residual,hidden=8"])
+def test_every_neural_model_is_right(spec: str, corpora: dict[str, Corpus]) -> None:
+    assert_right(spec, corpora["char"])

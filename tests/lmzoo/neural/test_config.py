@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from lmzoo.errors import OptionValueError, UnknownOptionError
-from lmzoo.neural.config import RecurrentConfig, WindowConfig
+from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig
 from lmzoo.registry import resolve_config
 
 CELLS = ("rnn", "gru", "lstm")
@@ -26,10 +27,30 @@ def test_every_recipe_fills_every_option(cell: str, kernel: str, recipe: str) ->
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_every_window_recipe_fills_every_option(recipe: str) -> None:
-    config = WindowConfig(recipe=recipe)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(WindowConfig, {}), (WindowConfig, {"variant": "residual"}), (TransformerConfig, {})],
+)
+def test_every_other_recipe_fills_every_option(kind: type[Config], options: dict[str, Any], recipe: str) -> None:
+    config = kind(recipe=recipe, **options)  # type: ignore[arg-type]
     assert None not in dataclasses.asdict(config).values()
-    assert WindowConfig(**dataclasses.asdict(config)) == config
+    assert kind(**dataclasses.asdict(config)) == config
+
+
+def test_the_layers_of_a_transformer_share_out_its_context() -> None:
+    spans = [TransformerConfig(context_size=65, layers=layers).span for layers in (1, 2, 3, 64)]
+    assert spans == [64, 32, 21, 1]
+
+
+def test_a_feed_forward_layer_follows_the_width_of_its_model() -> None:
+    assert TransformerConfig(hidden=24).feed_forward == 4 * 24
+    assert TransformerConfig(hidden=24, feed_forward=10).feed_forward == 10
+
+
+def test_a_residual_window_has_an_activation_of_its_own() -> None:
+    activations = [resolve_config(spec).activation for spec in ("mlp", "mlp:variant=residual")]
+    assert activations == ["tanh", "gelu"]
+    assert resolve_config("mlp:variant=residual,activation=relu").activation == "relu"
 
 
 def test_the_textbook_recipe_is_the_textbooks() -> None:
@@ -61,6 +82,15 @@ def test_an_option_given_outweighs_the_recipe() -> None:
         ("lstm-cudnn:embedding=0,input=lookup", "embedding"),
         ("mlp:context_size=0", "context_size"),
         ("mlp:embedding=0", "embedding"),
+        ("mlp:variant=residul", "residual"),
+        ("mlp:activation=swish", "gelu"),
+        ("rnn-scratch:activation=gelu", "tanh, relu"),
+        ("transformer:heads=0", "heads must be a number of at least 1"),
+        ("transformer:hidden=0", "hidden"),
+        ("transformer:hidden=20,heads=3", "hidden must be an even multiple of heads, got hidden=20 and heads=3"),
+        ("transformer:hidden=12,heads=4", "hidden must be an even multiple of heads, got hidden=12 and heads=4"),
+        ("transformer:context_size=3,layers=3", "context_size must be above layers"),
+        ("transformer:feed_forward=0", "feed_forward"),
     ],
 )
 def test_a_bad_value_is_named(spec: str, named: str) -> None:
@@ -70,8 +100,9 @@ def test_a_bad_value_is_named(spec: str, named: str) -> None:
 
 def test_values_of_another_type_are_refused() -> None:
     for wrong in (True, "64", 2.0):
-        with pytest.raises(OptionValueError, match="hidden must be a whole number"):
-            RecurrentConfig(hidden=wrong)  # type: ignore[arg-type]
+        for kind in (RecurrentConfig, WindowConfig, TransformerConfig):
+            with pytest.raises(OptionValueError, match="hidden must be a whole number"):
+                kind(hidden=wrong)  # type: ignore[arg-type]
 
 
 def test_an_unknown_option_names_the_close_match() -> None:

@@ -17,7 +17,8 @@ from lmzoo.errors import CorruptFileError, InputError, TokenError
 torch = pytest.importorskip("torch")
 
 from lmzoo.neural import models  # noqa: E402
-from lmzoo.neural.config import RecurrentConfig, WindowConfig  # noqa: E402
+from lmzoo.neural.attending import TransformerModel  # noqa: E402
+from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig  # noqa: E402
 from lmzoo.neural.models import NeuralModel, RecurrentModel, WindowModel  # noqa: E402
 from lmzoo.neural.network import initialize  # noqa: E402
 
@@ -48,17 +49,21 @@ CONFIGS = {
     "rnn-onehot": RecurrentConfig(cell="rnn", hidden=6, input="onehot"),
     "mlp": WindowConfig(hidden=6, context_size=3, embedding=4),
     "mlp-deep": WindowConfig(hidden=6, layers=2, context_size=1, embedding=4, activation="relu"),
+    "mlp-residual": WindowConfig(hidden=6, layers=2, context_size=3, embedding=4, variant="residual"),
+    # shorter contexts than the texts below
+    "transformer": TransformerConfig(hidden=6, layers=1, heads=3, context_size=5),
+    "transformer-deep": TransformerConfig(hidden=6, layers=2, heads=1, context_size=3, feed_forward=5),
 }
+MODELS = {RecurrentConfig: RecurrentModel, WindowConfig: WindowModel, TransformerConfig: TransformerModel}
 
 
-def model_of(config: RecurrentConfig | WindowConfig) -> NeuralModel:
-    kind = RecurrentModel if isinstance(config, RecurrentConfig) else WindowModel
-    model = kind(VOCAB, config)
+def model_of(config: Config) -> NeuralModel:
+    model = MODELS[type(config)](VOCAB, config)
     initialize(model.network, torch.Generator().manual_seed(5))
     with torch.no_grad():
-        for weight in model.network.weights().values():
-            # far from uniform, so that a wrong state shows
-            weight.mul_(3)
+        for name, weight in model.network.weights().items():
+            # far from uniform, so that a wrong state shows; scores of attention go with the square of a gain
+            weight.mul_(1 if name.endswith("gain") else 3)
     return model
 
 
@@ -77,7 +82,7 @@ def test_scores_are_those_of_the_network_itself(model: NeuralModel) -> None:
     tokens_BxL = text(2, 9)
     inputs_BxL = np.concatenate((np.full((2, 1), VOCAB.bos_id), tokens_BxL[:, :-1]), axis=1)
     with torch.no_grad():
-        if isinstance(model, RecurrentModel):
+        if not isinstance(model, WindowModel):
             hidden, _ = model.network(torch.from_numpy(inputs_BxL.T.copy()), model.network.zero_state(2))
             hidden = hidden.transpose(0, 1)
         else:
@@ -209,9 +214,20 @@ def test_a_batch_has_a_row(model: NeuralModel) -> None:
         model.initial_state(0)
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_a_window_forgets_what_is_older(size: int) -> None:
-    model = model_of(WindowConfig(hidden=6, context_size=size, embedding=4))
+BOUNDED = {
+    "mlp of 1": (WindowConfig(hidden=6, context_size=1, embedding=4), 1),
+    "mlp of 3": (WindowConfig(hidden=6, context_size=3, embedding=4), 3),
+    # a layer reaches as many tokens as the layers share out, and the newest is seen besides
+    "1 layer": (TransformerConfig(hidden=8, layers=1, context_size=5), 5),
+    "2 layers": (TransformerConfig(hidden=8, layers=2, context_size=6), 5),
+    "3 layers": (TransformerConfig(hidden=8, layers=3, context_size=4), 4),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_what_is_older_than_the_context_is_forgotten(name: str) -> None:
+    config, size = BOUNDED[name]
+    model = model_of(config)
     assert model.context_size == size
     one, other = text(1, 8), text(1, 8, seed=1)
     other[:, -size:] = one[:, -size:]
@@ -219,7 +235,7 @@ def test_a_window_forgets_what_is_older(size: int) -> None:
     np.testing.assert_array_equal(*scores)
     other[:, -size] = 0 if one[0, -size] else 2
     oldest = model.next_logprobs(model.logprobs(other, model.initial_state())[1])
-    assert np.abs(np.exp(oldest) - np.exp(scores[0])).max() > 1e-3
+    assert np.abs(np.exp(oldest) - np.exp(scores[0])).max() > 1e-4
 
 
 def test_parts_make_the_same_model_for_either_kernel(model: NeuralModel) -> None:
@@ -269,8 +285,15 @@ def test_parameters_are_counted() -> None:
     assert lstm.n_params == V * 24 + 6 * 24 + 2 * 24 + 6 * V + V
     # V x 4 embeddings, 12 x 6 and 6 of the hidden layer, 6 x V and V
     assert model_of(CONFIGS["mlp"]).n_params == V * 4 + 12 * 6 + 6 + 6 * V + V
+    # in a block two maps 6 x 6 and a norm of two numbers a unit, and a last norm
+    residual = V * 4 + 12 * 6 + 6 + 2 * (2 * (36 + 6) + 12) + 12 + 6 * V + V
+    assert model_of(CONFIGS["mlp-residual"]).n_params == residual
+    # queries, keys, values and what is made of them; 24 units of a feed-forward layer; two norms and a last one
+    block = 4 * (36 + 6) + (6 * 24 + 24) + (24 * 6 + 6) + 2 * 12
+    assert model_of(CONFIGS["transformer"]).n_params == V * 6 + block + 12 + 6 * V + V
 
 
 def test_kernels_are_named() -> None:
-    names = [model_of(CONFIGS[c]).kernel_name for c in ("gru-scratch-1-0", "gru-library-1-0", "mlp")]
-    assert names == ["scratch", "torch-cpu", "torch-cpu"]
+    configs = ("gru-scratch-1-0", "gru-library-1-0", "mlp", "transformer")
+    names = [model_of(CONFIGS[c]).kernel_name for c in configs]
+    assert names == ["scratch", "torch-cpu", "torch-cpu", "torch-cpu"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,14 +26,21 @@ from lmzoo.registry import create_trainer
 
 torch = pytest.importorskip("torch")
 
-from lmzoo.neural.config import RecurrentConfig, WindowConfig  # noqa: E402
+from lmzoo.neural.config import RecurrentConfig, TransformerConfig, WindowConfig  # noqa: E402
 from lmzoo.neural.network import Dropout, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
 from lmzoo.neural.training import NeuralTrainer, find_device, recurrent_losses, window_losses  # noqa: E402
+from lmzoo.neural.transformer import TransformerNetwork  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
-MODELS = [f"{cell}-{kernel}" for kernel in ("scratch", "cudnn") for cell in ("rnn", "gru", "lstm")] + ["mlp"]
-SMALL = "hidden=12,batch_size=4,embedding=5"
+MODELS = [f"{cell}-{kernel}" for kernel in ("scratch", "cudnn") for cell in ("rnn", "gru", "lstm")]
+MODELS += ["mlp", "mlp residual", "transformer"]
+SMALL = "hidden=12,batch_size=4"
+OWN = {
+    "mlp": "embedding=5",
+    "mlp residual": "embedding=5,variant=residual",
+    "transformer": "heads=2,context_size=9,num_steps=6",
+}
 CYCLE = "abcd" * 60
 
 
@@ -47,7 +55,7 @@ def for_each(steps: Iterator[Progress], act: Callable[[Progress], object]) -> No
 
 
 def small(name: str, extra: str = "") -> str:
-    return f"{name}:{SMALL}{extra}" + ("" if name == "mlp" else ",num_steps=6" if "num_steps" not in extra else "")
+    return f"{name.removesuffix(' residual')}:{SMALL},{OWN.get(name, 'embedding=5,num_steps=6')}{extra}"
 
 
 def weights_after(spec: str, corpus: Corpus, seed: int = 0, max_steps: int = 8) -> dict[str, np.ndarray]:
@@ -84,7 +92,7 @@ def test_scoring_between_steps_changes_nothing(sampling: str) -> None:
         np.testing.assert_array_equal(trainer.model.to_parts()[1][name], array)
 
 
-@pytest.mark.parametrize("name", ["gru-scratch", "gru-cudnn", "mlp"])
+@pytest.mark.parametrize("name", ["gru-scratch", "gru-cudnn", "mlp", "transformer"])
 def test_global_generators_are_left_alone(name: str) -> None:
     np_before, torch_before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
     weights_after(small(name, ",dropout=0.5,layers=2"), corpus_of())
@@ -148,7 +156,7 @@ def test_a_budget_of_seconds_ends_it() -> None:
 
 
 @pytest.mark.parametrize("lr", ["1e6", "1e38"])
-@pytest.mark.parametrize("name", ["rnn-scratch", "lstm-cudnn", "mlp"])
+@pytest.mark.parametrize("name", ["rnn-scratch", "lstm-cudnn", "mlp", "transformer"])
 def test_a_loss_that_is_not_finite_ends_it_at_its_step(name: str, lr: str) -> None:
     """At 1e38 weights overflow; at 1e6 saturated units keep the loss finite, but not its perplexity."""
     corpus = corpus_of()
@@ -190,7 +198,7 @@ def iter_steps(train: Split, corpus: Corpus) -> Iterator[object]:
 def test_a_text_that_is_read_only_will_do() -> None:
     corpus = corpus_of()
     corpus.train.ids_N.flags.writeable = False
-    for name in ("rnn-scratch", "mlp"):
+    for name in ("rnn-scratch", "mlp", "transformer"):
         # one column: its batches are views of the text, and torch warns of what it cannot write to
         assert weights_after(small(name).replace("batch_size=4", "batch_size=1"), corpus, max_steps=2)
 
@@ -243,10 +251,15 @@ def test_with_no_learning_an_epoch_costs_the_same_in_any_order() -> None:
     assert losses == pytest.approx([losses[0]] * 9, rel=1e-6)
 
 
-def test_the_graph_ends_with_the_batch() -> None:
+@pytest.mark.parametrize("name", ["lstm", "transformer"])
+def test_the_graph_ends_with_the_batch(name: str) -> None:
     corpus = corpus_of()
-    config = RecurrentConfig(cell="lstm", hidden=5, batch_size=3, num_steps=4)
-    network = RecurrentNetwork(config, len(corpus.vocab), corpus.vocab.bos_id)
+    kinds: dict[str, tuple[Any, type[Any]]] = {
+        "lstm": (RecurrentConfig(cell="lstm", hidden=5, batch_size=3, num_steps=4), RecurrentNetwork),
+        "transformer": (TransformerConfig(hidden=8, batch_size=3, num_steps=4, context_size=9), TransformerNetwork),
+    }
+    config, kind = kinds[name]
+    network = kind(config, len(corpus.vocab), corpus.vocab.bos_id)
     initialize(network, torch.Generator().manual_seed(1))
     sizes = []
     for turn, _ in zip(

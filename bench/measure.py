@@ -34,7 +34,7 @@ from lmzoo import storage
 from lmzoo.budget import Stopwatch
 from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
-from lmzoo.driver import Checkpoint, Training, budget_for
+from lmzoo.driver import Training, Validation, budget_for
 from lmzoo.errors import DivergedError, LmzooError, StorageError
 from lmzoo.evaluation import block_bounds, evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
@@ -82,7 +82,7 @@ class _Told(Training):
 
     def moment(self) -> Moment:
         has_limit = any(limit is not None for limit in (self.budget.seconds, self.budget.steps, self.budget.epochs))
-        perplexity = self.checkpoints[-1].perplexity if self.checkpoints else None
+        perplexity = self.validations[-1].perplexity if self.validations else None
         return Moment(
             phase="training",
             train_s=self.budget.watch.elapsed_s,
@@ -165,8 +165,8 @@ class Trial:
         training = _Told(trainer, corpus, budget, seed=self.spec.seed, tell=self._tell, wall=self._wall)
         self._training = training
         before_s = self._wall()
-        for checkpoint in training:
-            self._curve.append(self._curve_point(checkpoint))
+        for validation in training:
+            self._curve.append(self._curve_point(validation))
             self._tell(training.moment())
         self._parts["train_s"] = budget.watch.elapsed_s
         self._parts["validate_s"] = self._wall() - before_s - budget.watch.elapsed_s
@@ -175,20 +175,20 @@ class Trial:
         self._is_adaptive = model.is_adaptive
         return model
 
-    def _curve_point(self, checkpoint: Checkpoint) -> CurvePoint:
+    def _curve_point(self, validation: Validation) -> CurvePoint:
         return CurvePoint(
-            train_s=checkpoint.train_s,
+            train_s=validation.train_s,
             wall_s=self._wall(),
-            train_tokens=checkpoint.train_tokens,
-            valid_perplexity=perplexity_figure(checkpoint.valid)
-            if checkpoint.valid.is_normalized
+            train_tokens=validation.train_tokens,
+            valid_perplexity=perplexity_figure(validation.valid)
+            if validation.valid.is_normalized
             else Figure(reason="its scores are no distribution"),
         )
 
     def _figures(self, model: LanguageModel[Any], corpus: Corpus) -> Measured:
         assert self._training is not None
         self._tell(Moment(phase="scoring"))
-        kept = kept_checkpoint(self._training, model)
+        kept = kept_validation(self._training, model)
         valid = self._timed("validate_s", lambda: whole_validation(model, corpus, kept))
         # once to warm up, so that the rate decides how long a text the repeats score
         nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
@@ -278,16 +278,16 @@ def _says_out_of_memory(error: BaseException, text: str) -> bool:
     return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY_WORDS)
 
 
-def kept_checkpoint(training: Training, model: LanguageModel[Any]) -> Checkpoint:
+def kept_validation(training: Training, model: LanguageModel[Any]) -> Validation:
     """The validation of the weights that are scored: under a budget of seconds the best, otherwise the last."""
-    last = training.checkpoints[-1]
+    last = training.validations[-1]
     if training.budget.seconds is None or model is training.trainer.model:
         return last
     # of equal ones the driver keeps the later
-    return min(reversed(training.checkpoints), key=lambda checkpoint: checkpoint.perplexity)
+    return min(reversed(training.validations), key=lambda validation: validation.perplexity)
 
 
-def whole_validation(model: LanguageModel[Any], corpus: Corpus, kept: Checkpoint) -> Tally:
+def whole_validation(model: LanguageModel[Any], corpus: Corpus, kept: Validation) -> Tally:
     """The Tally of the whole validation part; where the schedule scored all of it, that is what it gave."""
     if kept.valid.n_tokens == corpus.valid.n_tokens:
         return kept.valid

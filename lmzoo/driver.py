@@ -28,7 +28,7 @@ DEFAULT_NEURAL_SECONDS = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
+class Validation:
     """One scheduled validation: training seconds and tokens so far, and the Tally of the validation head."""
 
     train_s: float
@@ -42,9 +42,9 @@ class Checkpoint:
 
 
 class Training:
-    """One training, driven: iterate over its checkpoints, then take `model`.
+    """One training, driven: iterate over its validations, then take `model`.
 
-    Under a budget of seconds the weights of the best checkpoint are kept, otherwise the last ones.  The watch of the
+    Under a budget of seconds the weights of the best validation are kept, otherwise the last ones.  The watch of the
     budget runs only inside the trainer.
     """
 
@@ -54,13 +54,13 @@ class Training:
         self.trainer = trainer
         self.budget = budget
         self.progress = Progress(tokens=0)
-        self.checkpoints: list[Checkpoint] = []
+        self.validations: list[Validation] = []
         self._corpus = corpus
         self._valid_head = corpus.valid.head(VALIDATION_TOKENS)
         self._rng = np.random.default_rng(seed)
         self._best: tuple[float, bytes | None] = (math.inf, None)
 
-    def __iter__(self) -> Iterator[Checkpoint]:
+    def __iter__(self) -> Iterator[Validation]:
         """Train to the end of the budget, yielding at each scheduled validation; the clock is paused meanwhile."""
         for progress in self.run():
             if self._is_due(progress):
@@ -83,33 +83,33 @@ class Training:
     def model(self) -> LanguageModel[Any]:
         """The model whose weights are kept."""
         _, kept = self._best
-        return self.trainer.model if kept is None else storage.from_bytes(kept, "the best checkpoint")
+        return self.trainer.model if kept is None else storage.from_bytes(kept, "the best validation")
 
     def _is_due(self, progress: Progress) -> bool:
         if self.budget.seconds is None and self.budget.steps is None and self.budget.epochs is None:
             return False  # a counting model is validated once, at its end
         if self.budget.is_spent:
             return False  # the last validation is about to follow
-        last_s = self.checkpoints[-1].train_s if self.checkpoints else 0.0
+        last_s = self.validations[-1].train_s if self.validations else 0.0
         return self.budget.watch.elapsed_s >= next_validation_s(last_s)
 
-    def _validate(self, *, is_last: bool) -> Checkpoint:
-        checkpoint = Checkpoint(
+    def _validate(self, *, is_last: bool) -> Validation:
+        validation = Validation(
             train_s=self.budget.watch.elapsed_s,
             train_tokens=self.progress.tokens,
             valid=evaluate(self.trainer.model, self._valid_head),
             is_last=is_last,
         )
-        self.checkpoints.append(checkpoint)
+        self.validations.append(validation)
         if self.budget.seconds is not None and isinstance(self.trainer.model, Storable):
-            self._keep_best(checkpoint)
-        return checkpoint
+            self._keep_best(validation)
+        return validation
 
-    def _keep_best(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.perplexity <= self._best[0]:
+    def _keep_best(self, validation: Validation) -> None:
+        if validation.perplexity <= self._best[0]:
             # the last weights need no copy: the trainer itself still holds them
-            kept = None if checkpoint.is_last else storage.to_bytes(self.trainer.model)
-            self._best = (checkpoint.perplexity, kept)
+            kept = None if validation.is_last else storage.to_bytes(self.trainer.model)
+            self._best = (validation.perplexity, kept)
 
 
 def next_validation_s(elapsed_s: float) -> float:

@@ -43,13 +43,13 @@ class TestClock:
             return evaluate(*args, **kwargs)
 
         monkeypatch.setattr(driver, "evaluate", slow_evaluate)
-        checkpoints = list(training)
+        validations = list(training)
         assert training.budget.watch.elapsed_s == 16.0
         # marks from 4 s on: 4.76 5.66 6.73 8 9.51 11.3 13.5 16
-        assert [c.train_s for c in checkpoints] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]
-        assert clock.now_s == 16.0 + 1000.0 * len(checkpoints)
+        assert [c.train_s for c in validations] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]
+        assert clock.now_s == 16.0 + 1000.0 * len(validations)
 
-    def test_what_the_caller_does_between_checkpoints_is_not_charged(self):
+    def test_what_the_caller_does_between_validations_is_not_charged(self):
         training, clock = scripted([0.5] * 4, seconds=4.0)
         for _ in training:
             clock.now_s += 50.0
@@ -92,10 +92,10 @@ class TestSchedule:
     def test_the_first_yield_at_or_after_a_mark_is_validated(self):
         # steps of 0.2 s; marks 0.25 0.30 0.35 0.42 0.5 0.59 0.71 0.84 1 1.19: each yield from 0.4 on has passed one
         training, _ = scripted([0.5] * 6, step_s=0.2, seconds=1.2)
-        checkpoints = list(training)
-        assert [c.train_s for c in checkpoints] == pytest.approx([0.4, 0.6, 0.8, 1.0, 1.2])
-        assert [c.is_last for c in checkpoints] == [False] * 4 + [True]
-        assert [c.train_tokens for c in checkpoints] == [20, 30, 40, 50, 60]
+        validations = list(training)
+        assert [c.train_s for c in validations] == pytest.approx([0.4, 0.6, 0.8, 1.0, 1.2])
+        assert [c.is_last for c in validations] == [False] * 4 + [True]
+        assert [c.train_tokens for c in validations] == [20, 30, 40, 50, 60]
 
     def test_marks_grow_apart(self):
         training, _ = scripted([0.5] * 400, step_s=0.1, seconds=40.0)

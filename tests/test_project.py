@@ -29,6 +29,7 @@ MAX_LINES = 400
 LMZOO_ORDER = (
     "errors",
     "files",
+    "container",
     "streams",
     "arguments",
     "compiled",
@@ -54,6 +55,7 @@ LMZOO_ORDER = (
     "adapters",
     "registry",
     "storage",
+    "checkpoints",
     "driver",
     "conformance",
 )

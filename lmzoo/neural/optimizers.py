@@ -21,6 +21,13 @@ _REST = 0.01
 
 
 class Optimizer(Protocol):
+    """`n_steps`: how many were taken."""
+
+    n_steps: int
+
+    def memory(self) -> Mapping[str, Sequence[Tensor]]:
+        """What it keeps of earlier gradients, by what it is, a tensor for each parameter: the very ones it works on."""
+
     def step(self, gradients: Sequence[Tensor], lr: float) -> None:
         """Change the parameters in place."""
 
@@ -30,9 +37,15 @@ class Sgd:
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self._parameters = parameters
+        self.n_steps = 0
+
+    def memory(self) -> Mapping[str, Sequence[Tensor]]:
+        """Nothing."""
+        return {}
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], lr: float) -> None:
+        self.n_steps += 1
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             parameter.add_(gradient, alpha=-lr)
 
@@ -44,13 +57,17 @@ class Adam:
         self._parameters = parameters
         self._mean = [torch.zeros_like(p) for p in parameters]
         self._square = [torch.zeros_like(p) for p in parameters]
-        self._n_steps = 0
+        self.n_steps = 0
+
+    def memory(self) -> Mapping[str, Sequence[Tensor]]:
+        """The running means of gradients and of their squares."""
+        return {"mean": self._mean, "square": self._square}
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], lr: float) -> None:
-        self._n_steps += 1
-        mean_share = 1.0 - _BETA1**self._n_steps
-        square_root = math.sqrt(1.0 - _BETA2**self._n_steps)
+        self.n_steps += 1
+        mean_share = 1.0 - _BETA1**self.n_steps
+        square_root = math.sqrt(1.0 - _BETA2**self.n_steps)
         for parameter, gradient, mean, square in zip(
             self._parameters, gradients, self._mean, self._square, strict=True
         ):

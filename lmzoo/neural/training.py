@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,17 @@ from torch.nn import functional
 from lmzoo.batches import random_batches, sequential_batches
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
-from lmzoo.errors import DivergedError, MissingDeviceError, OptionValueError, TooShortError, VocabularyMismatchError
-from lmzoo.interface import Progress
+from lmzoo.errors import (
+    DivergedError,
+    LmzooError,
+    MissingDeviceError,
+    OptionValueError,
+    TooShortError,
+    VocabularyMismatchError,
+)
+from lmzoo.interface import Arrays, Progress
 from lmzoo.neural.attending import TransformerModel
+from lmzoo.neural.checkpoint import Place, Standing, epochs
 from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.models import RecurrentModel, WindowModel
@@ -29,8 +36,6 @@ from lmzoo.neural.network import Dropout, RecurrentNetwork, WindowNetwork, initi
 from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, clip_global_norm
 from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
-
-Batched = TypeVar("Batched")
 
 # beyond it the perplexity is no finite number, though the loss itself may be: saturated units can hide a divergence
 _LARGEST_LOSS_NATS = math.log(sys.float_info.max)
@@ -46,11 +51,20 @@ _MODELS: Mapping[type[Config], Callable[[Vocab, Any], TrainedModel]] = {
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """One batch, forward: mean nats a token (with its graph), tokens, epochs done once it has been learnt."""
+    """One batch, forward.
+
+    Attributes:
+        loss_nats: mean nats a token, with its graph.
+        n_tokens: tokens predicted.
+        epochs_done, place: where the training stands once it has been learnt.
+        carried: the state that goes on into the next batch, cut from the graph.
+    """
 
     loss_nats: Tensor
     n_tokens: int
     epochs_done: float
+    place: Place
+    carried: tuple[Tensor, ...] = ()
 
 
 class NeuralTrainer:
@@ -68,6 +82,8 @@ class NeuralTrainer:
         for module in self._model.network.modules():
             if isinstance(module, LibraryLayer):
                 module.compact()
+        self._standing: Standing | None = None
+        self._resumed: Standing | None = None
 
     @property
     def model(self) -> TrainedModel:
@@ -75,39 +91,67 @@ class NeuralTrainer:
         return self._model
 
     def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
-        """Learn from new weights on, until the budget is spent; yields after every step, the device idle.
+        """Learn from new weights on, or from where `resume` put it, until the budget is spent.
 
-        Nothing is taken from `valid`.  Raises `DivergedError` at the first gradient, loss or perplexity that is not
-        finite, before it could change a weight, and `TooShortError` for a text without tokens.
+        Yields after every step, the device idle.  Nothing is taken from `valid`.  Raises `DivergedError` at the first
+        gradient, loss or perplexity that is not finite, before it could change a weight, and at the end for weights
+        that are not; `TooShortError` for a text without tokens.
         """
         _check_text(train, self.model.vocab)
-        drawn, dropping = _generators(rng, self._device)
-        network = self.model.network
-        initialize(network, drawn)
-        dropout = Dropout(self.config.dropout, dropping) if self.config.dropout else None
-        losses = self._losses(train, rng, dropout)
-        weights = list(network.weights().values())
-        optimizer = OPTIMIZERS[self.config.optimizer](weights)
+        standing = self._standing = self._resumed or self._started(rng)
+        weights = self._weights()
         schedule = SCHEDULES[self.config.schedule]
-        n_tokens = 0
-        for step, turn in enumerate(losses, 1):
+        losses = self._losses(train, rng, standing)
+        while not budget.is_spent:
+            turn = next(losses)
             gradients = torch.autograd.grad(turn.loss_nats, weights)
             norm = clip_global_norm(gradients, self.config.clip)
             loss_nats = float(turn.loss_nats.detach())
+            step = standing.steps + 1
             if not (loss_nats < _LARGEST_LOSS_NATS and math.isfinite(float(norm))):
                 raise DivergedError(step)
-            optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
-            n_tokens += turn.n_tokens
+            standing.optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
+            standing.steps, standing.place, standing.carried = step, turn.place, turn.carried
+            standing.tokens += turn.n_tokens
             self._wait()
             budget.note(steps_done=step, epochs_done=turn.epochs_done)
-            yield Progress(tokens=n_tokens, steps=step, loss_nats=loss_nats)
-            if budget.is_spent:
-                return
+            yield Progress(tokens=standing.tokens, steps=step, loss_nats=loss_nats)
+        if not all(bool(weight.isfinite().all()) for weight in weights):
+            raise DivergedError(standing.steps)
 
-    def _losses(self, train: Split, rng: np.random.Generator, dropout: Dropout | None) -> Iterator[Turn]:
+    def checkpoint(self) -> tuple[dict[str, Any], Arrays]:
+        """All that decides what follows the last step, as JSON values and arrays of its own."""
+        if self._standing is None or self._standing.place is None:
+            raise LmzooError("nothing was trained yet; take a step of steps() first")
+        return self._standing.to_parts(self._model.network.weights())
+
+    def resume(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
+        """Have `steps` go on where another trainer of the same config and text wrote its `checkpoint`.
+
+        Raises `LookupError`, `TypeError` or `ValueError` for parts that are not of such a trainer.
+        """
+        standing = self._new_standing(torch.Generator(self._device))
+        standing.restore(self._model.network.weights(), facts, arrays)
+        self._resumed = standing
+
+    def _started(self, rng: np.random.Generator) -> Standing:
+        drawn, dropping = _generators(rng, self._device)
+        initialize(self._model.network, drawn)
+        return self._new_standing(dropping)
+
+    def _new_standing(self, dropping: torch.Generator) -> Standing:
+        optimizer = OPTIMIZERS[self.config.optimizer](self._weights())
+        return Standing(optimizer=optimizer, generators={"dropout": dropping})
+
+    def _weights(self) -> list[Tensor]:
+        return list(self._model.network.weights().values())
+
+    def _losses(self, train: Split, rng: np.random.Generator, standing: Standing) -> Iterator[Turn]:
+        share = self.config.dropout
+        dropout = Dropout(share, standing.generators["dropout"]) if share else None
         if isinstance(self._model, WindowModel):
-            return window_losses(self._model.config, self._model.network, train, rng, dropout)
-        return recurrent_losses(self._model.config, self._model.network, train, rng, dropout)
+            return window_losses(self._model.config, self._model.network, train, rng, dropout, standing)
+        return recurrent_losses(self._model.config, self._model.network, train, rng, dropout, standing)
 
     def _wait(self) -> None:
         if self._device.type == "cuda":
@@ -120,46 +164,65 @@ def recurrent_losses(
     train: Split,
     rng: np.random.Generator,
     dropout: Dropout | None,
+    standing: Standing | None = None,
 ) -> Iterator[Turn]:
     """Losses of the batches of epoch after epoch, each computed with the weights of the moment it is asked for.
 
-    The state goes on from batch to batch, cut from the graph; it starts anew where a batch is fresh.
+    The state goes on from batch to batch, cut from the graph; it starts anew where a batch is fresh.  They begin after
+    the last batch of `standing`, where it had any, with the state that it carried.
     """
     draw, device = _BATCHES[config.sampling], network.device
-    state = network.zero_state(0)
-    for batch, epochs_done in _epochs(
+    place, carried = (None, ()) if standing is None else (standing.place, standing.carried)
+    (state,) = carried or (network.zero_state(0),)
+    for batch, epochs_done, place_after in epochs(
         lambda: draw(train, batch_size=config.batch_size, num_steps=config.num_steps, rng=rng),
         lambda batch: batch.n_tokens / train.n_tokens,
+        rng,
+        place,
     ):
         # astype copies: torch warns of arrays that are read-only, as parts of a text may be
         ids_TxB = torch.from_numpy(batch.inputs_TxB.astype(np.int64)).to(device)
         targets_TxB = torch.from_numpy(batch.targets_TxB.astype(np.int64)).to(device)
         if batch.is_fresh:
             state = network.zero_state(ids_TxB.shape[1])
-        hidden_TxBxH, state = network(ids_TxB, state.detach(), dropout)
+        hidden_TxBxH, state = network(ids_TxB, state, dropout)
+        state = state.detach()
         if batch.mask_TxB is None:
             hidden_NxH, targets_N = hidden_TxBxH.flatten(0, 1), targets_TxB.flatten()
         else:
             mask_TxB = torch.from_numpy(batch.mask_TxB).to(device)
             hidden_NxH, targets_N = hidden_TxBxH[mask_TxB], targets_TxB[mask_TxB]
-        yield Turn(functional.cross_entropy(network.logits(hidden_NxH), targets_N), batch.n_tokens, epochs_done)
+        yield Turn(
+            loss_nats=functional.cross_entropy(network.logits(hidden_NxH), targets_N),
+            n_tokens=batch.n_tokens,
+            epochs_done=epochs_done,
+            place=place_after,
+            carried=(state,),
+        )
 
 
 def window_losses(
-    config: WindowConfig, network: WindowNetwork, train: Split, rng: np.random.Generator, dropout: Dropout | None
+    config: WindowConfig,
+    network: WindowNetwork,
+    train: Split,
+    rng: np.random.Generator,
+    dropout: Dropout | None,
+    standing: Standing | None = None,
 ) -> Iterator[Turn]:
-    """Losses of batches of windows, drawn without replacement, epoch after epoch."""
+    """Losses of batches of windows, drawn without replacement, epoch after epoch; from the last of `standing` on."""
 
     def draw() -> Iterator[npt.NDArray[np.int64]]:
         order_N = rng.permutation(train.n_tokens)
         return (order_N[start : start + config.batch_size] for start in range(0, len(order_N), config.batch_size))
 
     first_N = np.repeat(train.starts_D1[:-1], train.lengths_D)
-    for positions_B, epochs_done in _epochs(draw, lambda positions_B: len(positions_B) / train.n_tokens):
+    for positions_B, epochs_done, place in epochs(
+        draw, lambda positions_B: len(positions_B) / train.n_tokens, rng, None if standing is None else standing.place
+    ):
         windows_BxC = torch.from_numpy(_windows(train, first_N, positions_B, config.context_size)).to(network.device)
         targets_B = torch.from_numpy(train.ids_N[positions_B]).long().to(network.device)
         loss_nats = functional.cross_entropy(network.logits(network(windows_BxC, dropout)), targets_B)
-        yield Turn(loss_nats, len(positions_B), epochs_done)
+        yield Turn(loss_nats=loss_nats, n_tokens=len(positions_B), epochs_done=epochs_done, place=place)
 
 
 def find_device(name: str) -> torch.device:
@@ -181,19 +244,6 @@ def find_device(name: str) -> torch.device:
         # float32 means float32, for every kernel: cuDNN's recurrent layers would round their factors to 10 bits
         torch.backends.cudnn.allow_tf32 = False
     return torch.device(name)
-
-
-def _epochs(
-    draw: Callable[[], Iterator[Batched]], share: Callable[[Batched], float]
-) -> Iterator[tuple[Batched, float]]:
-    """Batches of epoch after epoch with the epochs done after each: whole after the last, whatever tail was lost."""
-    for epoch in itertools.count():
-        done = 0.0
-        # the batch after this one tells whether it is the last
-        for batch, following in itertools.pairwise(itertools.chain(draw(), (None,))):
-            assert batch is not None
-            done += share(batch)
-            yield batch, epoch + (1.0 if following is None else min(done, 1.0))
 
 
 def _windows(

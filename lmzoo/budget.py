@@ -30,6 +30,10 @@ class Stopwatch:
             self._before_s += self._clock() - self._started
             self._started = None
 
+    def go_on_from(self, elapsed_s: float) -> None:
+        """Count on from so many seconds, those of an earlier process among them."""
+        self._before_s = elapsed_s
+
     @property
     def elapsed_s(self) -> float:
         """Seconds so far, the block that is running now included."""
@@ -61,6 +65,11 @@ class Budget:
     def note(self, *, steps_done: int, epochs_done: float) -> None:
         """Record the optimiser steps and the epochs (fractions count) done so far."""
         self.steps_done, self.epochs_done = steps_done, epochs_done
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The limits by name; None where there is none."""
+        return {"seconds": self.seconds, "steps": self.steps, "epochs": self.epochs}
 
     @property
     def used(self) -> float:

@@ -49,6 +49,10 @@ class FileKind:
     remedy: str
 
 
+MODEL = FileKind(magic=b"\x89lmzoo\r\n", format=3, title="a model file of lmzoo", remedy="train the model again")
+CHECKPOINT = FileKind(magic=b"\x89lmckp\r\n", format=1, title="a checkpoint of lmzoo", remedy="start the training anew")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Head:
     """The header of a file, and where it ends in `data`."""

@@ -1,21 +1,24 @@
-"""Training within a budget: the clock, the schedule of validations, and which weights are kept."""
+"""Training within a budget: the clock, the schedule of validations, which weights are kept, checkpoints."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lmzoo import storage
+from lmzoo import checkpoints, storage
 from lmzoo.budget import Budget
-from lmzoo.corpus import Corpus
-from lmzoo.errors import CorpusError, InputError, SpecError
+from lmzoo.checkpoints import Checkpoint
+from lmzoo.corpus import Corpus, Split
+from lmzoo.errors import CorpusError, DivergedError, InputError, SpecError, StoppedError
 from lmzoo.evaluation import evaluate
-from lmzoo.interface import LanguageModel, Progress, Storable, Trainer
-from lmzoo.registry import create_trainer, family_of
+from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer
+from lmzoo.registry import create_trainer, family_of, resolve_config
 from lmzoo.spec import Spec, parse_spec
 from lmzoo.tally import Tally
 
@@ -25,6 +28,9 @@ _FIRST_VALIDATION_S = 0.25
 _VALIDATIONS_PER_DOUBLING = 4
 
 DEFAULT_NEURAL_SECONDS = 15.0
+DEFAULT_CHECKPOINT_SECONDS = 60.0
+# where no validation is due, the end is looked at on so few tokens
+_GLANCE_TOKENS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,7 @@ class Training:
         self._valid_head = corpus.valid.head(VALIDATION_TOKENS)
         self._rng = np.random.default_rng(seed)
         self._best: tuple[float, bytes | None] = (math.inf, None)
+        self._validated_s = 0.0
 
     def __iter__(self) -> Iterator[Validation]:
         """Train to the end of the budget, yielding at each scheduled validation; the clock is paused meanwhile."""
@@ -68,12 +75,16 @@ class Training:
         yield self._validate(is_last=True)
 
     def run(self) -> Iterator[Progress]:
-        """The trainer's own yields, timed."""
+        """The trainer's own yields, timed.  A `DivergedError` holds the weights that are kept."""
         watch = self.budget.watch
         steps = self.trainer.steps(self._corpus.train, self._corpus.valid, self._rng, self.budget)
         while True:
-            with watch.running():
-                progress = next(steps, None)
+            try:
+                with watch.running():
+                    progress = next(steps, None)
+            except DivergedError as error:
+                error.model = self._salvaged()
+                raise
             if progress is None:
                 return
             self.progress = progress
@@ -85,21 +96,84 @@ class Training:
         _, kept = self._best
         return self.trainer.model if kept is None else storage.from_bytes(kept, "the best validation")
 
+    def require_finite(self) -> None:
+        """Raise `DivergedError` where the weights of a gradient trainer give no finite perplexity."""
+        self._evaluated(self._valid_head.head(_GLANCE_TOKENS))
+
+    def checkpoint(self, identity: Mapping[str, Any]) -> Checkpoint:
+        """All that decides what follows.  The trainer has to be `Resumable`."""
+        assert isinstance(self.trainer, Resumable)
+        facts, arrays = self.trainer.checkpoint()
+        perplexity, kept = self._best
+        standing = {
+            "train_s": self.budget.watch.elapsed_s,
+            "validated_s": self._validated_s,
+            "steps": self.progress.steps,
+            "tokens": self.progress.tokens,
+            "loss_nats": self.progress.loss_nats,
+            "epochs": self.budget.epochs_done,
+            "best_perplexity": perplexity if math.isfinite(perplexity) else None,
+            "trainer": facts,
+        }
+        best = {} if kept is None else {"best": np.frombuffer(kept, np.uint8)}
+        return Checkpoint(
+            identity=identity, facts=standing, arrays={f"trainer/{name}": a for name, a in arrays.items()} | best
+        )
+
+    def go_on_from(self, checkpoint: Checkpoint) -> None:
+        """Stand where another training wrote its checkpoint; `validations` begin anew.
+
+        Raises `LookupError`, `TypeError` or `ValueError` for one that is not of such a training.
+        """
+        assert isinstance(self.trainer, Resumable)
+        facts = checkpoint.facts
+        arrays = {
+            name.removeprefix("trainer/"): array
+            for name, array in checkpoint.arrays.items()
+            if name.startswith("trainer/")
+        }
+        self.trainer.resume(facts["trainer"], arrays)
+        self.budget.watch.go_on_from(float(facts["train_s"]))
+        self.budget.note(steps_done=facts["steps"], epochs_done=facts["epochs"])
+        self.progress = Progress(**{name: facts[name] for name in ("tokens", "steps", "loss_nats")})
+        self._validated_s = float(facts["validated_s"])
+        if "best" in checkpoint.arrays:
+            perplexity = facts["best_perplexity"]
+            self._best = (math.inf if perplexity is None else float(perplexity), checkpoint.arrays["best"].tobytes())
+
+    def _salvaged(self) -> LanguageModel[Any] | None:
+        """The weights that are kept of a training that diverged, or None."""
+        if self._best[1] is not None:
+            return self.model
+        is_chosen = self.budget.seconds is not None
+        return None if is_chosen or not self.progress.steps or not _is_finite(self.trainer.model) else self.model
+
+    def _evaluated(self, split: Split) -> Tally:
+        # what overflows is told by the error
+        with np.errstate(over="ignore", invalid="ignore"):
+            tally = evaluate(self.trainer.model, split)
+        has_gradients = self.progress.loss_nats is not None
+        if has_gradients and tally.is_normalized and not math.isfinite(tally.perplexity):
+            error = DivergedError(self.progress.steps)
+            error.model = self._salvaged()
+            raise error
+        return tally
+
     def _is_due(self, progress: Progress) -> bool:
         if self.budget.seconds is None and self.budget.steps is None and self.budget.epochs is None:
             return False  # a counting model is validated once, at its end
         if self.budget.is_spent:
             return False  # the last validation is about to follow
-        last_s = self.validations[-1].train_s if self.validations else 0.0
-        return self.budget.watch.elapsed_s >= next_validation_s(last_s)
+        return self.budget.watch.elapsed_s >= next_validation_s(self._validated_s)
 
     def _validate(self, *, is_last: bool) -> Validation:
         validation = Validation(
             train_s=self.budget.watch.elapsed_s,
             train_tokens=self.progress.tokens,
-            valid=evaluate(self.trainer.model, self._valid_head),
+            valid=self._evaluated(self._valid_head),
             is_last=is_last,
         )
+        self._validated_s = validation.train_s
         self.validations.append(validation)
         if self.budget.seconds is not None and isinstance(self.trainer.model, Storable):
             self._keep_best(validation)
@@ -110,6 +184,67 @@ class Training:
             # the last weights need no copy: the trainer itself still holds them
             kept = None if validation.is_last else storage.to_bytes(self.trainer.model)
             self._best = (validation.perplexity, kept)
+
+
+def _is_finite(model: LanguageModel[Any]) -> bool:
+    arrays = model.to_parts()[1].values() if isinstance(model, Storable) else ()
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+class LastingTraining(Training):
+    """A training that the end of its process does not end: it writes checkpoints, and goes on from the last.
+
+    Args:
+        path: the file, replaced each time.
+        identity: which training it is.
+        every_s: training seconds between two checkpoints; one more is written at the end.  Writing is not charged.
+        stop: asked after every step whether to write a checkpoint and raise `StoppedError`.
+    """
+
+    def __init__(
+        self,
+        *training: Any,
+        path: Path,
+        identity: Mapping[str, Any],
+        every_s: float,
+        stop: Callable[[], bool],
+        **options: Any,
+    ) -> None:
+        super().__init__(*training, **options)
+        if not isinstance(self.trainer, Resumable):
+            raise SpecError(
+                f"{identity['model']} has no checkpoints: they are for networks trained by themselves, "
+                "such as lstm-scratch"
+            )
+        self._path = path
+        self._identity = identity
+        self._every_s = every_s
+        self._stop = stop
+
+    def resume(self) -> None:
+        """Go on from the file.  Raises `TrainingMismatchError` for that of another training, or `StorageError`."""
+        checkpoint = checkpoints.read(self._path)
+        checkpoints.require_same(checkpoint, self._identity, self._path)
+        try:
+            self.go_on_from(checkpoint)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise checkpoints.damaged(self._path, error) from error
+
+    def run(self) -> Iterator[Progress]:
+        """The trainer's own yields, timed, with checkpoints between them."""
+        written_s = self.budget.watch.elapsed_s
+        for progress in super().run():
+            if self._stop():
+                self._write()
+                raise StoppedError(progress.steps, str(self._path))
+            if self.budget.watch.elapsed_s - written_s >= self._every_s:
+                self._write()
+                written_s = self.budget.watch.elapsed_s
+            yield progress
+        self._write()
+
+    def _write(self) -> None:
+        checkpoints.write(self.checkpoint(self._identity), self._path)
 
 
 def next_validation_s(elapsed_s: float) -> float:
@@ -146,14 +281,23 @@ def train(
     epochs: float | None = None,
     max_steps: int | None = None,
     device: str = "cpu",
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float | None = None,
+    resume: bool = False,
+    stop: Callable[[], bool] | None = None,
 ) -> LanguageModel[Any]:
     """Train a model by its spec on `corpus.train`.
 
     Args:
         spec: such as `"trigram"` or `"lstm-scratch:hidden=512"`.
         budget: seconds of training; with `epochs` and `max_steps`, whichever comes first.  None of them: the default.
+        checkpoint: a file that is written now and then, from which the training of a network can go on.
+        checkpoint_every: seconds of training between two checkpoints (default 60; 0: after every step).
+        resume: go on from `checkpoint`, or start where it is not there.  Without it a file that is there is an error.
+        stop: asked after every step; once it says true, `checkpoint` is written and `StoppedError` raised.
 
-    Raises `SpecError`, `UnavailableError`, `DivergedError`.
+    Raises `SpecError`, `UnavailableError`, `DivergedError`, `StoppedError`; for a checkpoint that is of another
+    training `TrainingMismatchError`, for one that cannot be read or written `StorageError`.
     """
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     if not isinstance(spec, Spec):
@@ -161,7 +305,56 @@ def train(
     if not isinstance(corpus, Corpus):
         raise CorpusError(f"a model is trained on a Corpus, got {type(corpus).__name__}; make one with load_corpus")
     limits = budget_for(spec, seconds=budget, epochs=epochs, max_steps=max_steps)
-    training = Training(create_trainer(spec, corpus.vocab, device=device), corpus, limits, seed=seed)
-    for _ in training if limits.seconds is not None else training.run():
-        pass
+    path = None if checkpoint is None else Path(checkpoint)
+    require_checkpoints(spec, path, every_s=checkpoint_every, resume=resume, is_stoppable=stop is not None)
+    parts = (create_trainer(spec, corpus.vocab, device=device), corpus, limits)
+    if path is None:
+        training = Training(*parts, seed=seed)
+    else:
+        every_s = DEFAULT_CHECKPOINT_SECONDS if checkpoint_every is None else checkpoint_every
+        identity = _identity(spec, corpus, limits, seed=seed, device=device)
+        training = lasting = LastingTraining(
+            *parts, seed=seed, path=path, identity=identity, every_s=every_s, stop=stop or (lambda: False)
+        )
+        if path.exists():
+            lasting.resume()
+    if limits.seconds is None:
+        for _ in training.run():
+            pass
+        training.require_finite()
+    else:
+        for _ in training:
+            pass
     return training.model
+
+
+def require_checkpoints(
+    spec: Spec, path: Path | None, *, every_s: float | None, resume: bool, is_stoppable: bool = False
+) -> None:
+    """Raise `InputError` or `StorageError` where a model has no checkpoints or these options do not go together."""
+    if path is None:
+        given = {"resume": resume, "checkpoint_every": every_s is not None, "stop": is_stoppable}
+        extra = next((name for name, is_given in given.items() if is_given), None)
+        if extra is not None:
+            raise InputError(f"{extra} is about a checkpoint, and none is given; name its file with checkpoint=")
+        return
+    if family_of(spec) == "counting":
+        raise SpecError(f"{spec} counts its text once and has no checkpoints; they are for networks: lstm-scratch")
+    # written so that NaN is refused too
+    if every_s is not None and not every_s >= 0:
+        raise InputError(f"checkpoint_every must be at least 0 seconds, got {every_s}")
+    checkpoints.require_free(path, resume=resume)
+
+
+def _identity(spec: Spec, corpus: Corpus, budget: Budget, *, seed: int, device: str) -> dict[str, Any]:
+    """What makes it this training and no other, by names that are told to people."""
+    return {
+        "model": spec.name,
+        **dataclasses.asdict(resolve_config(spec)),
+        "seed": seed,
+        "device": device,
+        **{f"budget of {name}": limit for name, limit in budget.limits.items()},
+        "corpus sha256": corpus.sha256,
+        "vocabulary": corpus.vocab.fingerprint,
+        "documents": corpus.documents,
+    }

@@ -14,15 +14,17 @@ LmzooError
 │   │   └── OptionValueError
 │   ├── TokenError                  ids of the wrong type, shape or range
 │   ├── VocabularyMismatchError     model and text do not share their vocabulary
+│   ├── TrainingMismatchError       a checkpoint is of another training
 │   └── TallyMismatchError          tallies of unlike things were added
 ├── UnavailableError                this machine lacks a library or a device
 │   ├── MissingLibraryError
 │   └── MissingDeviceError
-├── StorageError                    a model file cannot be read or written
-│   ├── ForeignFileError            not a model file
+├── StorageError                    a model file or a checkpoint cannot be read or written
+│   ├── ForeignFileError            another kind of file
 │   ├── NewerFileError              written by a newer version
 │   └── CorruptFileError            cut short or altered
 ├── DivergedError                   training met a value that is not finite
+├── StoppedError                    training was stopped on request; its checkpoint goes on from there
 └── NotNormalizedError              a perplexity was asked of scores that are no distribution
 """
 
@@ -30,6 +32,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class LmzooError(Exception):
@@ -88,6 +91,10 @@ class VocabularyMismatchError(InputError):
     """Model and text do not share their vocabulary."""
 
 
+class TrainingMismatchError(InputError):
+    """A checkpoint was written by another training than the one that is to go on from it."""
+
+
 class TallyMismatchError(InputError):
     """Tallies of unlike things were added."""
 
@@ -105,11 +112,11 @@ class MissingDeviceError(UnavailableError):
 
 
 class StorageError(LmzooError):
-    """A model file cannot be read or written."""
+    """A model file or a checkpoint cannot be read or written."""
 
 
 class ForeignFileError(StorageError):
-    """The file is not a model file of lmzoo."""
+    """The file is of another kind than was asked for."""
 
 
 class NewerFileError(StorageError):
@@ -123,12 +130,31 @@ class CorruptFileError(StorageError):
 class DivergedError(LmzooError):
     """Training met a loss or a gradient that is not finite.
 
-    ``step`` is the 1-based optimiser step at which it happened.
+    Attributes:
+        step: the 1-based optimiser step at which it happened.
+        model: the model with the weights that are kept: under a budget of seconds those of the best validation so far,
+            otherwise those of the last step before; None where there are none, or where these are not finite either.
     """
+
+    model: Any = None
 
     def __init__(self, step: int) -> None:
         super().__init__(f"training diverged at step {step}: loss or gradient is not finite")
         self.step = step
+
+
+class StoppedError(LmzooError):
+    """Training was stopped on request.
+
+    Attributes:
+        step: how many optimiser steps were done.
+        checkpoint: the file that holds the training.
+    """
+
+    def __init__(self, step: int, checkpoint: str) -> None:
+        super().__init__(f"training was stopped after step {step}; {checkpoint} goes on from there")
+        self.step = step
+        self.checkpoint = checkpoint
 
 
 class NotNormalizedError(LmzooError):

@@ -85,6 +85,22 @@ class Trainer(Protocol):
 
 
 @runtime_checkable
+class Resumable(Protocol):
+    """A trainer that can go on in another process where it stood after a step, with the same outcome."""
+
+    def checkpoint(self) -> tuple[dict[str, Any], Arrays]:
+        """All that decides what follows the last step, as JSON values and arrays of its own."""
+        ...
+
+    def resume(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
+        """Have `steps` go on from what `checkpoint` gave.
+
+        Raises `LookupError`, `TypeError` or `ValueError` for parts that are not of such a trainer.
+        """
+        ...
+
+
+@runtime_checkable
 class Storable(Protocol):
     """A model that `storage.save` can write: a kind known to the registry, JSON values and arrays.
 

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from lmzoo import container
-from lmzoo.container import Data, FileKind
+from lmzoo.container import Data
 from lmzoo.errors import CorruptFileError, NewerFileError, StorageError
 from lmzoo.files import whole_file
 from lmzoo.interface import Arrays, LanguageModel, Storable
 from lmzoo.registry import MIXTURE, STORED_KINDS, stored_class
 from lmzoo.vocab import Vocab
 
-FORMAT = 3
-_FILE = FileKind(magic=b"\x89lmzoo\r\n", format=FORMAT, title="a model file of lmzoo", remedy="train the model again")
+FORMAT = container.MODEL.format
 # mapping a smaller file earns nothing
 _LEAST_MAPPED = 1 << 20
 
@@ -56,7 +55,7 @@ def is_model_file(path: str | Path) -> bool:
     """Whether a file starts as a model file does.  Raises `StorageError` for one that cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            return file.read(container.MAGIC_BYTES) == _FILE.magic
+            return file.read(container.MAGIC_BYTES) == container.MODEL.magic
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
@@ -72,12 +71,12 @@ def _pieces(model: LanguageModel[Any]) -> Iterator[bytes | memoryview]:
         raise StorageError(f"{type(model).__name__} cannot be saved: it is no kind of model that a file can name")
     options, arrays = model.to_parts()
     header = {"kind": model.kind, "vocab": model.vocab.to_header(), "options": options}
-    return container.pieces(_FILE, header, arrays, model.kind)
+    return container.pieces(container.MODEL, header, arrays, model.kind)
 
 
 def from_bytes(data: Data, source: str, *, verify: bool = True) -> LanguageModel[Any]:
     """A model from the bytes of its file; `source` names them in errors, `verify` is as for `load`."""
-    head = container.read_head(data, source, _FILE, cure=_cure(data, source))
+    head = container.read_head(data, source, container.MODEL, cure=_cure(data, source))
     header = head.header
     kind = str(header.get("kind"))
     if stored_class(kind) is None:
@@ -107,4 +106,6 @@ def _cure(data: Data, source: str) -> str:
     """What to do about a file of another kind."""
     if data[:64].lstrip().startswith(b"\\data\\") or source.endswith((".arpa", ".arpa.gz")):
         return f"it looks like an ARPA file, convert it: python -m lmzoo convert {source} model.lm"
+    if data[: container.MAGIC_BYTES] == container.CHECKPOINT.magic:
+        return "it is a checkpoint: finish its training with --resume, which writes the model"
     return "write one with lmzoo.save"

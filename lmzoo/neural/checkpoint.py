@@ -45,7 +45,9 @@ def epochs(
     rng: np.random.Generator,
     after: Place | None = None,
 ) -> Iterator[tuple[Batched, float, Place]]:
-    """Batches of epoch after epoch, the epochs done after each (whole after the last, whatever tail was lost), and places.
+    """Batches of epoch after epoch, with the epochs done after each and its place.
+
+    The epochs are whole after the last batch of one, whatever tail was lost.
 
     Args:
         draw: one epoch of batches, from `rng` alone.

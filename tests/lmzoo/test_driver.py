@@ -13,7 +13,7 @@ import lmzoo
 from lmzoo import driver, registry
 from lmzoo.budget import Budget, Stopwatch
 from lmzoo.driver import Training, budget_for, next_validation_s, train
-from lmzoo.errors import CorpusError, InputError, SpecError, UnknownModelError
+from lmzoo.errors import CorpusError, DivergedError, InputError, SpecError, UnknownModelError
 from lmzoo.spec import parse_spec
 
 from .toy import Clock, FixedModel, ScriptedTrainer, corpus_of
@@ -133,16 +133,19 @@ class TestKept:
         list(training)
         assert self.p_of(training) == pytest.approx(0.2)
 
-    def test_no_number_is_never_the_best(self, monkeypatch):
+    @pytest.mark.parametrize("value", [np.nan, -np.inf, -1e4])
+    def test_no_number_is_never_the_best_but_the_end(self, monkeypatch, value):
+        """exp(1e4) is no number either."""
         training, _ = scripted([0.3, 0.9, 0.6], seconds=3.0)
         iterator = iter(training)
         next(iterator)
         evaluate = driver.evaluate
         broken = FixedModel(CORPUS.vocab, {"a": 1.0})
-        broken.logprobs_V[:] = np.nan
+        broken.logprobs_V[:] = value
         monkeypatch.setattr(driver, "evaluate", lambda model, split: evaluate(broken, split))
-        rest = list(iterator)
-        assert all(math.isnan(c.perplexity) for c in rest)
+        with pytest.raises(DivergedError, match="diverged at step 2") as caught:
+            next(iterator)
+        assert math.exp(caught.value.model.logprobs_V[CORPUS.vocab.token_to_id["a"]]) == pytest.approx(0.3)
         assert self.p_of(training) == pytest.approx(0.3)
 
     def test_scores_that_are_no_distribution_count_as_infinite(self):

@@ -8,6 +8,7 @@ the end.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,10 @@ import numpy.typing as npt
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError
 from lmzoo.vocab import Ids
+
+
+class ShortTextWarning(UserWarning):
+    """A training text is shorter than one batch, or has fewer columns to offer than were asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +70,42 @@ def random_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.ran
         yield _padded(split, groups[g], is_fresh=True)
 
 
+def largest_batch(split: Split, *, batch_size: int, num_steps: int, is_sequential: bool) -> tuple[int, int]:
+    """The most columns and steps that a batch of this text has, whatever is drawn."""
+    _check_sizes(batch_size, num_steps)
+    lengths_D = split.lengths_D[split.lengths_D > 0]
+    if is_sequential:
+        is_long_D = _are_long(split, batch_size, num_steps)[split.lengths_D > 0]
+        shapes = [(batch_size, min(num_steps, int(n) // batch_size)) for n in lengths_D[is_long_D]]
+        short_D = lengths_D[~is_long_D]
+        n_pieces = len(short_D)
+    else:
+        shapes, short_D = [], lengths_D
+        # one more where the cut begins inside
+        n_pieces = int((1 + np.where(lengths_D > num_steps, -(-(lengths_D - 1) // num_steps), 0)).sum())
+    if len(short_D):
+        shapes.append((min(batch_size, n_pieces), min(num_steps, int(short_D.max()))))
+    return max(shapes, key=lambda shape: (shape[0] * shape[1], shape))
+
+
+def warn_of_short_text(n_tokens: int, *, asked: tuple[int, ...], used: tuple[int, ...]) -> None:
+    """One `ShortTextWarning` where a training text does not fill the batches that were asked for.
+
+    Args:
+        asked, used: a batch's columns and steps, or how many predictions it has.
+    """
+    if used[0] >= asked[0] and n_tokens >= int(np.prod(asked)):
+        return
+    names = "batch_size x num_steps" if len(asked) > 1 else "batch_size"
+    wanted, found = (" x ".join(map(str, sizes)) for sizes in (asked, used))
+    warnings.warn(
+        f"the training text ({n_tokens} token{'s' * (n_tokens != 1)}) does not fill a batch of {wanted} ({names}); "
+        f"batches of at most {found} are used",
+        ShortTextWarning,
+        stacklevel=2,
+    )
+
+
 def one_hot(ids: npt.NDArray[np.integer], n_symbols: int) -> npt.NDArray[np.float32]:
     """Ids of any shape as rows of the identity: float32 of shape (*ids.shape, n_symbols)."""
     rows: npt.NDArray[np.float32] = np.eye(n_symbols, dtype=np.float32)[ids]
@@ -77,13 +118,17 @@ def _check_sizes(batch_size: int, num_steps: int) -> None:
             raise InputError(f"{name} must be at least 1, got {value}")
 
 
+def _are_long(split: Split, batch_size: int, num_steps: int) -> npt.NDArray[np.bool_]:
+    """Which documents are partitioned alone."""
+    # one that has no fellow to lie beside is partitioned as soon as its columns have 2 tokens
+    return split.lengths_D >= batch_size * (num_steps if len(split) > 1 else 2)
+
+
 def _units(
     split: Split, batch_size: int, num_steps: int, rng: np.random.Generator
 ) -> Iterator[tuple[npt.NDArray[np.int64], bool]]:
     """Documents that are batched together, in random order, and whether it is one long one; short ones by length."""
-    lengths_D = split.lengths_D
-    # a document that has no fellow to lie beside is partitioned as soon as its columns have 2 tokens
-    is_long_D = lengths_D >= batch_size * (num_steps if len(split) > 1 else 2)
+    lengths_D, is_long_D = split.lengths_D, _are_long(split, batch_size, num_steps)
     short = rng.permutation(np.flatnonzero(~is_long_D & (lengths_D > 0)))
     short = short[np.argsort(lengths_D[short], kind="stable")]
     units = [(np.array([d]), True) for d in np.flatnonzero(is_long_D)]

@@ -38,11 +38,18 @@ def sample(
     seed: int = 0,
     temperature: float = 1.0,
     top_k: int | None = None,
+    top_p: float | None = None,
 ) -> str:
     """The prompt and up to `length` sampled tokens after it; the prompt warms the state, as in the textbook.
 
     Temperature 0 takes the most probable token each time.  Stops at `</s>`; `<unk>` is never drawn while anything else
     has probability.  Only its own generator is used: the same seed gives the same text.
+
+    Args:
+        temperature: divides ln p before anything is cut off.
+        top_k: draw among the k most probable tokens (Fan et al. 2018).
+        top_p: draw among the fewest tokens that have at least this much of the probability, the nucleus (Holtzman et
+            al. 2020, eq. 2 and 3); with `top_k` too, of the probability of those k.
     """
     if length < 0:
         raise InputError(f"length must be at least 0, got {length}")
@@ -50,6 +57,9 @@ def sample(
         raise InputError(f"temperature must be at least 0 and finite, got {temperature}")
     if top_k is not None and top_k < 1:
         raise InputError(f"top_k must be at least 1, got {top_k}")
+    # written so that NaN is refused too
+    if top_p is not None and not 0 < top_p <= 1:
+        raise InputError(f"top_p must be above 0 and at most 1, got {top_p}")
     if seed < 0:
         raise InputError(f"seed must be at least 0, got {seed}")
     rng = np.random.default_rng(seed)
@@ -57,7 +67,7 @@ def sample(
     state = _state_after(model, prompt_ids)
     ids = prompt_ids.tolist()
     for _ in range(length):
-        p_V = _probabilities(model.next_logprobs(state)[0], model.vocab.unk_id, temperature, top_k)
+        p_V = _probabilities(model.next_logprobs(state)[0], model.vocab.unk_id, temperature, top_k, top_p)
         drawn = int(rng.choice(len(p_V), p=p_V))
         if drawn == model.vocab.eos_id:
             break
@@ -96,9 +106,9 @@ def _state_after(model: LanguageModel[Any], ids: npt.NDArray[np.int32]) -> Any:
 
 
 def _probabilities(
-    logprobs_V: npt.NDArray[np.floating[Any]], unk_id: int, temperature: float, k: int | None
+    logprobs_V: npt.NDArray[np.floating[Any]], unk_id: int, temperature: float, k: int | None, p: float | None
 ) -> npt.NDArray[np.float64]:
-    """The distribution that is drawn from: without `<unk>`, sharpened, cut to the k best."""
+    """The distribution that is drawn from: without `<unk>`, sharpened, cut to the k best, then to the nucleus."""
     logits_V = np.array(logprobs_V, np.float64)
     others = np.delete(logits_V, unk_id)
     if np.isfinite(others).any():
@@ -107,9 +117,23 @@ def _probabilities(
         best_V = np.zeros(len(logits_V))
         best_V[logits_V.argmax()] = 1.0
         return best_V
-    if k is not None and k < len(logits_V):
-        logits_V[np.argsort(-logits_V, kind="stable")[k:]] = -np.inf
     with np.errstate(over="ignore"):  # a tiny temperature sends the others to -inf, which is right
         p_V: npt.NDArray[np.float64] = np.exp((logits_V - logits_V.max()) / temperature)
     p_V /= p_V.sum()
+    if k is not None or p is not None:
+        # of equals the lowest id comes first
+        _keep_first(p_V, np.argsort(-logits_V, kind="stable"), k, p)
     return p_V
+
+
+def _keep_first(p_V: npt.NDArray[np.float64], order_V: npt.NDArray[np.intp], k: int | None, p: float | None) -> None:
+    """Leave the first k of an order and, of these, as few as have the share p of their mass; scaled to sum to 1."""
+    if k is not None:
+        p_V[order_V[k:]] = 0.0
+        p_V /= p_V.sum()
+    # all of it has mass 1, whatever rounding makes of the sum
+    if p is not None and p < 1:
+        # whatever comes after the first place where the mass is reached goes
+        n_kept = int(np.searchsorted(np.cumsum(p_V[order_V]), p)) + 1
+        p_V[order_V[n_kept:]] = 0.0
+        p_V /= p_V.sum()

@@ -6,14 +6,10 @@ Ctrl-C, 143 by SIGTERM.  A reader that closes the pipe ends the command quietly.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import TextIO
 
 import click
@@ -22,6 +18,7 @@ from lmzoo.cli.commands import cli
 from lmzoo.cli.converting import convert
 from lmzoo.cli.counting import counts
 from lmzoo.cli.info import info
+from lmzoo.cli.stopping import SignalledError, stoppable
 from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, open_closed_streams, speak_utf8
 
@@ -41,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     speak_utf8()
     # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with warnings.catch_warnings(), _stoppable():
+    with warnings.catch_warnings(), stoppable():
         warnings.showwarning = _show_warning
         try:
             status = _invoke(arguments)
@@ -75,39 +72,9 @@ def _invoke(arguments: Sequence[str]) -> int:
         return _fail("out of memory; a counting model can be trained in less with --max-memory")
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except _StoppedError as stop:
+    except SignalledError as stop:
         return _SIGNALLED + stop.signal
     return OK
-
-
-class _StoppedError(BaseException):
-    """A signal that would have ended the process at once; so what was begun is cleared away first."""
-
-    def __init__(self, signal: int) -> None:
-        super().__init__(signal)
-        self.signal = signal
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let a request to end, as `timeout` and batch systems send it, clear away what was begun."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    wanted = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    # what the caller chose to ignore (nohup) or to handle stays as it is
-    before = {number: signal.getsignal(number) for number in wanted if signal.getsignal(number) is signal.SIG_DFL}
-    for number in before:
-        signal.signal(number, _stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _stop(number: int, _: FrameType | None) -> None:
-    raise _StoppedError(number)
 
 
 def _fail(message: str) -> int:

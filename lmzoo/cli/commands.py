@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lmzoo.arguments import OnceGroup
-from lmzoo.cli.outputs import require_output
+from lmzoo.cli.outputs import require_checkpoint, require_output
 from lmzoo.cli.rows import Rows
 from lmzoo.cli.scoring import STDIN, read_input, score_files, star
+from lmzoo.cli.stopping import held_back
 from lmzoo.cli.whole import require_files, train_on_all
-from lmzoo.errors import UnknownModelError, did_you_mean
+from lmzoo.errors import DivergedError, StoppedError, UnknownModelError, did_you_mean
 from lmzoo.text import NORMALIZERS, TOKENIZERS
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ Examples:
   python -m lmzoo train trigram book.txt -o book.lm
   python -m lmzoo train ngram:order=4,smoothing=addk book.txt --tokens word -o book.lm
   python -m lmzoo train lstm-cudnn:hidden=128 --corpus timemachine --budget 60 -o lstm.lm
+  python -m lmzoo train lstm-scratch book.txt --budget 3600 --checkpoint lstm.ckpt --resume -o lstm.lm
   python -m lmzoo train kn5 --train a.txt --test b.txt --tokens word -o kn5.lm
   python -m lmzoo train kn5 news-*.txt --all --tokens word --max-memory 1G -o news.lm
 """
@@ -133,6 +135,12 @@ _MAX_MEMORY_HELP = (
 )
 
 
+_CHECKPOINT_HELP = (
+    "Write where the training of a network stands now and then, and when Ctrl-C or SIGTERM ends it, so that the same "
+    "command with --resume goes on from there."
+)
+
+
 @cli.command(epilog=_TRAIN_EXAMPLES)
 @click.argument("spec")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
@@ -145,6 +153,11 @@ _MAX_MEMORY_HELP = (
 @click.option("--epochs", type=float, metavar="N", help="Passes over the training text.")
 @click.option("--max-steps", type=int, metavar="N", help="Optimiser steps.")
 @click.option("--device", default="cpu", show_default=True, help="Where neural models train: cpu or cuda.")
+@click.option("--checkpoint", metavar="FILE", help=_CHECKPOINT_HELP)
+@click.option(
+    "--checkpoint-every", type=float, metavar="SECONDS", help="Of training, between two checkpoints (default 60)."
+)
+@click.option("--resume", is_flag=True, help="Go on from --checkpoint, or start where it is not there yet.")
 def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memory: str | None, **options: Any) -> None:
     """Train the model SPEC on TEXT (a UTF-8 file), or on a named corpus, and write it to a file.
 
@@ -158,21 +171,41 @@ def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memo
     from lmzoo.spec import parse_spec
 
     limits = {name: options.pop(name) for name in ("seed", "budget", "epochs", "max_steps", "device")}
+    lasting = {name: options.pop(name) for name in ("checkpoint", "checkpoint_every", "resume")}
     spec = _with_memory(spec, max_memory)
     # faults are found out before hours of training, not after
     resolve_config(spec)
     driver.budget_for(
         parse_spec(spec), seconds=limits["budget"], epochs=limits["epochs"], max_steps=limits["max_steps"]
     )
-    require_output(output, _files_read(texts, **options))
+    inputs = _files_read(texts, **options)
+    require_output(output, inputs)
+    require_checkpoint(spec, output, inputs, **lasting)
     if is_all:
         train_on_all(spec, texts, output, **options)
         return
     corpus = corpus_of(texts, **options)
     _note_oddities(corpus)
-    model = driver.train(spec, corpus, **limits)
+    model = _trained_model(spec, corpus, output, **limits, **(lasting if lasting["checkpoint"] else {}))
     storage.save(model, output)
     click.echo(_trained(spec, model, corpus, output), err=True)
+
+
+def _trained_model(spec: str, corpus: Corpus, output: str, **options: Any) -> LanguageModel[Any]:
+    """A model trained; where a checkpoint is kept, a request to end waits until it is written."""
+    from lmzoo import driver
+
+    try:
+        if not options.get("checkpoint"):
+            return driver.train(spec, corpus, **options)
+        with held_back() as request:
+            try:
+                return driver.train(spec, corpus, stop=request, **options)
+            except StoppedError as error:
+                click.echo(f"{error} with the same command and --resume", err=True)
+                request.fulfil()
+    except DivergedError as error:
+        raise click.ClickException(f"{error}; {output} is not written; a smaller lr, or clip=1, may help") from error
 
 
 def _files_read(texts: Sequence[str], **options: Any) -> list[str]:
@@ -293,6 +326,9 @@ def next_(model: str, context: str, k: int) -> None:
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Same seed, same text.")
 @click.option("--temperature", default=1.0, show_default=True, help="Below 1 tamer, above 1 wilder; 0: the likeliest.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Draw among the k most probable symbols only.")
+@click.option(
+    "--top-p", type=float, metavar="P", help="Draw among the fewest symbols with this much of the probability (of K's)."
+)
 def generate(model: str, **options: Any) -> None:
     """Write text as the MODEL would go on."""
     from lmzoo.sampling import sample

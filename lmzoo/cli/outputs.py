@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -22,3 +22,24 @@ def require_output(output: str, inputs: Iterable[str]) -> None:
         if path.exists() and Path(name).exists() and path.samefile(name):
             raise click.UsageError(f"{output} is read and would be overwritten; give another name to write to")
     require_writable(path)
+
+
+def require_checkpoint(
+    spec: str,
+    output: str,
+    inputs: Sequence[str],
+    *,
+    checkpoint: str | None,
+    checkpoint_every: float | None,
+    resume: bool,
+) -> None:
+    """The same for the checkpoint of a training, and `InputError` where its options do not go together."""
+    from lmzoo.driver import require_checkpoints
+    from lmzoo.spec import parse_spec
+
+    if checkpoint is not None:
+        if Path(checkpoint).resolve() == Path(output).resolve():
+            raise click.UsageError(f"model and checkpoint are two files, got {output} for both")
+        require_output(checkpoint, inputs)
+    path = None if checkpoint is None else Path(checkpoint)
+    require_checkpoints(parse_spec(spec), path, every_s=checkpoint_every, resume=resume)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lmzoo.batches import random_batches, sequential_batches
+from lmzoo.batches import largest_batch, random_batches, sequential_batches, warn_of_short_text
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import (
@@ -95,9 +95,10 @@ class NeuralTrainer:
 
         Yields after every step, the device idle.  Nothing is taken from `valid`.  Raises `DivergedError` at the first
         gradient, loss or perplexity that is not finite, before it could change a weight, and at the end for weights
-        that are not; `TooShortError` for a text without tokens.
+        that are not; `TooShortError` for a text without tokens.  Warns of one that does not fill a batch.
         """
         _check_text(train, self.model.vocab)
+        _note_short_text(train, self.config)
         standing = self._standing = self._resumed or self._started(rng)
         weights = self._weights()
         schedule = SCHEDULES[self.config.schedule]
@@ -270,3 +271,14 @@ def _check_text(train: Split, vocab: Vocab) -> None:
         )
     if not train.n_tokens:
         raise TooShortError("the training text has no tokens; at least 1 is needed")
+
+
+def _note_short_text(train: Split, config: Config) -> None:
+    if isinstance(config, WindowConfig):
+        used = (min(config.batch_size, train.n_tokens),)
+        warn_of_short_text(train.n_tokens, asked=(config.batch_size,), used=used)
+        return
+    asked = (config.batch_size, config.num_steps)
+    is_sequential = config.sampling == "sequential"
+    shape = largest_batch(train, batch_size=asked[0], num_steps=asked[1], is_sequential=is_sequential)
+    warn_of_short_text(train.n_tokens, asked=asked, used=shape)

@@ -336,7 +336,9 @@ def require_checkpoints(
         given = {"resume": resume, "checkpoint_every": every_s is not None, "stop": is_stoppable}
         extra = next((name for name, is_given in given.items() if is_given), None)
         if extra is not None:
-            raise InputError(f"{extra} is about a checkpoint, and none is given; name its file with checkpoint=")
+            raise InputError(
+                f"{extra} is about a checkpoint, and none is given; name its file with checkpoint= (--checkpoint)"
+            )
         return
     if family_of(spec) == "counting":
         raise SpecError(f"{spec} counts its text once and has no checkpoints; they are for networks: lstm-scratch")

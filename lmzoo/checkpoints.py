@@ -84,5 +84,5 @@ def require_same(checkpoint: Checkpoint, identity: Mapping[str, Any], path: Path
 def _shown(identity: Mapping[str, Any], name: str) -> str:
     value = identity.get(name)
     if name not in identity or value is None:
-        return "unset"
+        return "none"
     return str(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,6 +153,31 @@ def test_a_model_that_has_no_perplexity_is_refused_not_failed(corpus: CorpusSpec
     record = run(corpus)
     assert (record.status, record.measured) == ("refused", None)
     assert "no perplexity" in (record.reason or "")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("limits", [{"max_steps": 1}, {"max_steps": 40}, {"budget_s": 30.0}])
+@pytest.mark.parametrize("cell", ["rnn-scratch:activation=relu", "lstm-scratch:", "gru-cudnn:", "mlp:"])
+def test_a_learning_rate_beyond_all_reason_is_a_divergence(
+    corpus: CorpusSpec, cell: str, limits: dict[str, float]
+) -> None:
+    """Never another status, whether a loss, the last weights or a validation tell; and no NaN in what is written."""
+    spec = f"{cell},hidden=8,batch_size=8,lr=1e38,clip=0,optimizer=sgd,schedule=constant".replace(":,", ":")
+    record = run(corpus, spec, **limits)
+    assert record.status == "diverged"
+    assert re.fullmatch(r"step \d+: the loss or a gradient is not finite", record.reason or "")
+    assert not record.warnings
+    json.dumps(record.model_dump(mode="json"), allow_nan=False)
+
+
+@pytest.mark.torch
+def test_a_text_shorter_than_a_batch_is_in_the_record(tmp_path: Path) -> None:
+    path = tmp_path / "short"
+    path.write_text("a cat sat on a mat", encoding="utf-8")
+    record = run(CorpusSpec(name=str(path)), "mlp:hidden=4", max_steps=2)
+    assert record.status == "ok"
+    (warning,) = record.warnings
+    assert "does not fill a batch of 256 (batch_size); batches of at most 15 are used" in warning
 
 
 def test_a_diverged_trial_says_where_and_keeps_its_curve(

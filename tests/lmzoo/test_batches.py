@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -9,7 +10,14 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from lmzoo.batches import one_hot, random_batches, sequential_batches
+from lmzoo.batches import (
+    ShortTextWarning,
+    largest_batch,
+    one_hot,
+    random_batches,
+    sequential_batches,
+    warn_of_short_text,
+)
 from lmzoo.errors import InputError
 from lmzoo.vocab import Vocab
 
@@ -204,3 +212,45 @@ class TestOffset:
 def test_sizes_below_one_are_refused(make, bad):
     with pytest.raises(InputError, match="must be at least 1"):
         list(make(numbered(5), rng=np.random.default_rng(0), **bad))
+
+
+class TestShortTexts:
+    @given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=12).filter(any), **sizes)
+    def test_the_largest_batch_is_known_before_any_is_drawn(self, lengths, batch_size, num_steps, seed):
+        split = numbered(*lengths)
+        asked = {"batch_size": batch_size, "num_steps": num_steps}
+        drawn = sequential_batches(split, **asked, rng=np.random.default_rng(seed))
+        shapes = [batch.targets_TxB.shape for batch in drawn]
+        columns, steps = largest_batch(split, **asked, is_sequential=True)
+        assert (steps, columns) in shapes
+        assert columns * steps == max(b * t for t, b in shapes)
+        drawn = random_batches(split, **asked, rng=np.random.default_rng(seed))
+        columns, steps = largest_batch(split, **asked, is_sequential=False)
+        assert all(b <= columns and t <= steps for t, b in (batch.targets_TxB.shape for batch in drawn))
+
+    @pytest.mark.parametrize(
+        ("n_tokens", "asked", "used", "said"),
+        [
+            (
+                10,
+                (32, 35),
+                (1, 10),
+                r"\(10 tokens\) does not fill a batch of 32 x 35 \(batch_size x num_steps\); .* 1 x 10",
+            ),
+            (1, (32, 35), (1, 1), r"\(1 token\) does not fill"),
+            (1119, (32, 35), (32, 34), "32 x 34 are used"),
+            # long enough, but in three documents
+            (3000, (32, 35), (3, 35), "3 x 35 are used"),
+            (5, (256,), (5,), r"a batch of 256 \(batch_size\); batches of at most 5 are used"),
+        ],
+    )
+    def test_what_was_asked_and_what_is_used_is_said(self, n_tokens, asked, used, said):
+        with pytest.warns(ShortTextWarning, match=said):
+            warn_of_short_text(n_tokens, asked=asked, used=used)
+
+    # many short documents fill the columns, if not all the steps: that is no want of text
+    @pytest.mark.parametrize(("n_tokens", "asked", "used"), [(1120, (32, 35), (32, 35)), (9999, (32, 35), (32, 2))])
+    def test_of_what_is_enough_nothing_is_said(self, n_tokens, asked, used):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warn_of_short_text(n_tokens, asked=asked, used=used)

@@ -428,16 +428,17 @@ class TestOthers:
         assert [float(r["logprob"]) for r in rows] == pytest.approx([t.logprob for t in expected])
 
     def test_generate(self, typed, chars):
-        options = ("--prompt", "the ", "--length", 30, "--seed", 3, "--temperature", 0.7, "--top-k", 4)
+        options = ("--prompt", "the ", "--length", 30, "--seed", 3, "--temperature", 0.7, "--top-k", 9, "--top-p", 0.8)
         status, out, _ = typed("generate", chars, *options)
         assert status == 0
-        assert out == lmzoo.sample(lmzoo.load(chars), "the ", 30, seed=3, temperature=0.7, top_k=4) + "\n"
+        assert out == lmzoo.sample(lmzoo.load(chars), "the ", 30, seed=3, temperature=0.7, top_k=9, top_p=0.8) + "\n"
 
     @pytest.mark.parametrize(
-        "bad", [("--temperature", "-1"), ("--temperature", "inf"), ("--length", "-1"), ("--top-k", "0")]
+        "bad",
+        [("--temperature", "-1"), ("--temperature", "inf"), ("--length", "-1"), ("--top-k", "0"), ("--top-p", "0")],
     )
-    def test_generate_refuses_what_cannot_be(self, typed, chars, bad):
-        status, out, err = typed("generate", chars, *bad)
+    def test_generate_refuses_what_cannot_be(self, typed, chars, option, value):
+        status, out, err = typed("generate", chars, option, value)
         assert (status, out) == (2, "")
         assert err.startswith("error: ")
 

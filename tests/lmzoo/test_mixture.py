@@ -162,7 +162,7 @@ def test_every_part_survives_a_file(spec: str, tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_counting_and_neural_models_mix() -> None:
     corpus = corpus_of()
-    spec = "mixture:kn5+lstm-scratch(hidden=8,embedding=4)"
+    spec = "mixture:kn5+lstm-scratch(hidden=8,embedding=4,batch_size=4,num_steps=8)"
     first, second = (lmzoo.train(spec, corpus, max_steps=12, seed=3) for _ in range(2))
     assert lmzoo.evaluate(first, corpus.test) == lmzoo.evaluate(second, corpus.test)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmzoo import sampling
 from lmzoo.errors import InputError
 from lmzoo.sampling import rank, sample, top_k
 from lmzoo.vocab import build_vocab
@@ -83,12 +84,80 @@ class TestSample:
             ({"temperature": math.nan}, "got nan"),
             ({"temperature": math.inf}, "got inf"),
             ({"top_k": 0}, "top_k must be at least 1, got 0"),
+            ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0"),
+            ({"top_p": 1.5}, "top_p must be above 0 and at most 1, got 1.5"),
+            ({"top_p": math.nan}, "top_p must be above 0 and at most 1, got nan"),
             ({"seed": -1}, "seed must be at least 0, got -1"),
         ],
     )
     def test_bad_options_are_named(self, options, message):
         with pytest.raises(InputError, match=message):
             sample(UniformModel(CHARS), **options)
+
+
+def distribution(weights, **options):
+    """What is drawn from, of unnormalised probabilities of a, b, …: all of it, as a dict."""
+    vocab = build_vocab(["".join(LETTERS[: len(weights)])])
+    total = sum(weights)
+    model = FixedModel(vocab, {symbol: w / total for symbol, w in zip(LETTERS, weights, strict=False)})
+    settings = {"temperature": 1.0, "k": None, "p": None, **options}
+    p_V = sampling._probabilities(model.next_logprobs(model.initial_state())[0], vocab.unk_id, **settings)
+    return {symbol: p for symbol, p in zip(vocab.tokens, p_V.tolist(), strict=True) if p > 0}
+
+
+LETTERS = "abcdefgh"
+# whole numbers, so that masses can be summed exactly; never alike, so that there is one smallest set
+weights_of_symbols = st.lists(st.integers(1, 1000), min_size=1, max_size=8, unique=True)
+# a share that no sum of these weights is equal to
+shares = st.integers(0, 10**6 - 1).map(lambda i: (i + 0.5) / 10**6)
+temperatures = st.sampled_from([0.5, 1.0, 2.0])
+
+
+class TestNucleus:
+    """The smallest set of tokens whose mass reaches p, scaled to sum to 1 (Holtzman et al. 2020)."""
+
+    @given(weights_of_symbols, shares, temperatures)
+    def test_the_smallest_set_that_reaches_p_of_what_temperature_made(self, weights, p, temperature):
+        sharpened = [w ** (1 / temperature) for w in weights]
+        kept = distribution(weights, p=p, temperature=temperature)
+        best = sorted(sharpened, reverse=True)
+        # by trying all sizes: no set of fewer tokens has more mass than the likeliest so many
+        size = next(n for n in range(1, len(best) + 1) if sum(best[:n]) >= p * sum(best) * (1 - 1e-12))
+        assert sorted(kept.values(), reverse=True) == pytest.approx([w / sum(best[:size]) for w in best[:size]])
+        assert {LETTERS[i] for i in np.argsort(weights)[-size:]} == set(kept)
+
+    @given(weights_of_symbols, temperatures, st.none() | st.integers(1, 9))
+    def test_all_of_the_mass_changes_nothing(self, weights, temperature, k):
+        settings = {"temperature": temperature, "k": k}
+        assert distribution(weights, p=1.0, **settings) == distribution(weights, **settings)
+
+    @given(weights_of_symbols, shares, temperatures, st.integers(1, 9))
+    def test_with_k_too_it_is_the_nucleus_of_the_k_best(self, weights, p, temperature, k):
+        best = sorted(weights, reverse=True)[:k]
+        kept = distribution(weights, p=p, temperature=temperature, k=k)
+        alone = distribution(best, p=p, temperature=temperature)
+        assert sorted(kept.values()) == pytest.approx(sorted(alone.values()))
+
+    @given(weights_of_symbols, shares, temperatures)
+    def test_it_sums_to_one(self, weights, p, temperature):
+        assert sum(distribution(weights, p=p, temperature=temperature).values()) == pytest.approx(1.0)
+
+    def test_by_hand(self):
+        # 0.5 + 0.3 reach 0.75, 0.5 alone does not; at temperature 1/2 0.25 of 0.38 is 0.66 and with 0.09 it is 0.89
+        assert distribution([5, 3, 2], p=0.75) == pytest.approx({"a": 5 / 8, "b": 3 / 8})
+        assert distribution([5, 3, 2], p=0.65, temperature=0.5) == pytest.approx({"a": 1.0})
+        assert distribution([5, 3, 2], p=0.75, temperature=0.5) == pytest.approx({"a": 25 / 34, "b": 9 / 34})
+        # of the two best a has 5/8 by itself
+        assert distribution([5, 3, 2], p=0.6, k=2) == pytest.approx({"a": 1.0})
+
+    def test_of_equals_the_first_stay(self):
+        assert set(distribution([1, 1, 1, 1], p=0.6)) == {"a", "b", "c"}
+
+    def test_a_text_of_it(self):
+        model = FixedModel(CHARS, {"a": 0.4, "b": 0.3, "c": 0.2, " ": 0.1})
+        assert set(sample(model, "", 500, top_p=0.65)) == {"a", "b"}
+        assert sample(model, "", 50, top_p=1.0) == sample(model, "", 50)
+        assert set(sample(model, "", 50, top_p=1e-9)) == {"a"}
 
 
 class TestRank:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import lmzoo
-from lmzoo.batches import random_batches, sequential_batches
+from lmzoo.batches import ShortTextWarning, random_batches, sequential_batches
 from lmzoo.budget import Budget, Stopwatch
 from lmzoo.corpus import Corpus, Split
 from lmzoo.errors import (
@@ -26,8 +27,9 @@ from lmzoo.registry import create_trainer
 
 torch = pytest.importorskip("torch")
 
+from lmzoo.neural import training  # noqa: E402
 from lmzoo.neural.config import RecurrentConfig, TransformerConfig, WindowConfig  # noqa: E402
-from lmzoo.neural.network import Dropout, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
+from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
 from lmzoo.neural.training import NeuralTrainer, find_device, recurrent_losses, window_losses  # noqa: E402
 from lmzoo.neural.transformer import TransformerNetwork  # noqa: E402
 
@@ -155,27 +157,104 @@ def test_a_budget_of_seconds_ends_it() -> None:
     assert n_steps == 5
 
 
+UNBOUNDED = ",optimizer=sgd,clip=0,schedule=constant"
+
+
 @pytest.mark.parametrize("lr", ["1e6", "1e38"])
-@pytest.mark.parametrize("name", ["rnn-scratch", "lstm-cudnn", "mlp", "transformer"])
+@pytest.mark.parametrize("name", [*MODELS, "rnn-scratch:activation=relu", "rnn-cudnn:activation=relu"])
 def test_a_loss_that_is_not_finite_ends_it_at_its_step(name: str, lr: str) -> None:
     """At 1e38 weights overflow; at 1e6 saturated units keep the loss finite, but not its perplexity."""
     corpus = corpus_of()
-    trainer = create_trainer(small(name, f",lr={lr},optimizer=sgd,clip=0,schedule=constant"), corpus.vocab)
+    name, _, extra = name.partition(":")
+    trainer = create_trainer(small(name, f",lr={lr}{UNBOUNDED}" + (extra and f",{extra}")), corpus.vocab)
     done: list[Progress] = []
+    before: dict[str, np.ndarray] = {}
+
+    def note(progress: Progress) -> None:
+        done.append(progress)
+        before.update({name: array.copy() for name, array in trainer.model.to_parts()[1].items()})
+
     steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget(steps=50))
     with pytest.raises(DivergedError) as caught:
-        for_each(steps, done.append)
+        for_each(steps, note)
     assert caught.value.step == len(done) + 1
-    # the weights that were left are those of the last good step
-    assert all(np.isfinite(array).all() for array in trainer.model.to_parts()[1].values())
+    # the weights that were left are those of the last step
+    for weight, array in trainer.model.to_parts()[1].items():
+        np.testing.assert_array_equal(array, before[weight])
 
 
-@pytest.mark.parametrize("text", ["a", "ab", "abcab"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_text_shorter_than_a_batch_will_do(name: str, text: str) -> None:
-    corpus = corpus_of(text)
-    model = lmzoo.train(small(name), corpus, max_steps=3)
+def test_what_diverged_holds_the_weights_that_are_kept(name: str) -> None:
+    corpus = corpus_of()
+    spec = small(name, f",lr=1e6{UNBOUNDED}")
+    with pytest.raises(DivergedError) as caught:
+        lmzoo.train(spec, corpus, max_steps=50)
+    kept = caught.value.model
+    # what the same training has after the step before, or nothing where that is no number either
+    trainer = create_trainer(spec, corpus.vocab)
+    steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget(steps=50))
+    for _ in range(caught.value.step - 1):
+        next(steps)
+    for weight, array in trainer.model.to_parts()[1].items():
+        np.testing.assert_array_equal(kept.to_parts()[1][weight], array)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_last_step_that_ruins_the_weights_is_a_divergence_too(name: str) -> None:
+    """No further loss would tell."""
+    with pytest.raises(DivergedError, match="step 1") as caught:
+        lmzoo.train(small(name, f",lr=1e38{UNBOUNDED}"), corpus_of(), max_steps=1)
+    model = caught.value.model
+    assert model is None or all(np.isfinite(array).all() for array in model.to_parts()[1].values())
+
+
+@pytest.mark.parametrize("limit", [{"max_steps": 3}, {"budget": 60.0}])
+def test_of_a_first_step_nothing_is_kept(limit: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    def ruin(network: Network, _: torch.Generator) -> None:
+        for weight in network.weights().values():
+            weight.data.fill_(math.nan)
+
+    monkeypatch.setattr(training, "initialize", ruin)
+    with pytest.raises(DivergedError, match="step 1") as caught:
+        lmzoo.train(small("mlp"), corpus_of(), **limit)
+    assert caught.value.model is None
+
+
+TEXTS = {
+    "1 token": ("a", "file"),
+    "2 tokens": ("ab", "file"),
+    "3 tokens": ("abc", "file"),
+    "10 tokens": ("abcdabcdab", "file"),
+    "100 tokens": ("abcd" * 25, "file"),
+    "3 documents of one token": ("a\nb\nc\n", "line"),
+    "99 documents of one token": ("a\nb\nc\n" * 33, "line"),
+}
+
+
+@pytest.mark.parametrize("sampling", ["sequential", "random"])
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_text_shorter_than_a_batch_will_do(name: str, text: str, sampling: str) -> None:
+    """With the defaults of every model; one message says what was asked for and what is used."""
+    content, documents = TEXTS[text]
+    corpus = corpus_of(content, documents)
+    spec = f"{name}:hidden=12,embedding=5"
+    if name != "mlp":
+        spec += f",sampling={sampling}"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = lmzoo.train(spec, corpus, max_steps=3)
     assert math.isfinite(lmzoo.evaluate(model, corpus.train).perplexity)
+    (warning,) = caught
+    assert warning.category is ShortTextWarning
+    assert f"({corpus.train.n_tokens} token" in str(warning.message)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_text_that_fills_a_batch_is_not_remarked_on(name: str) -> None:
+    size = 256 if name == "mlp" else 32 * 32
+    # warnings are errors
+    assert lmzoo.train(f"{name}:hidden=12,embedding=5", corpus_of("abcd" * (size // 4)), max_steps=1)
 
 
 def test_a_text_without_tokens_is_refused() -> None:

@@ -434,8 +434,8 @@ class TestOthers:
         assert out == lmzoo.sample(lmzoo.load(chars), "the ", 30, seed=3, temperature=0.7, top_k=9, top_p=0.8) + "\n"
 
     @pytest.mark.parametrize(
-        "bad",
-        [("--temperature", "-1"), ("--temperature", "inf"), ("--length", "-1"), ("--top-k", "0"), ("--top-p", "0")],
+        ("option", "value"),
+        [("--temperature", -1), ("--temperature", "inf"), ("--length", -1), ("--top-k", 0), ("--top-p", 0)],
     )
     def test_generate_refuses_what_cannot_be(self, typed, chars, option, value):
         status, out, err = typed("generate", chars, option, value)

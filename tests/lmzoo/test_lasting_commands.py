@@ -153,6 +153,7 @@ def test_of_a_training_that_diverged_nothing_is_written_and_it_says_so(typed, tm
     assert not (tmp_path / "x.lm").exists()
 
 
+@pytest.mark.filterwarnings("default::lmzoo.batches.ShortTextWarning")
 def test_a_text_shorter_than_a_batch_is_told_in_one_line(typed, tmp_path):
     (tmp_path / "short").write_text("a cat sat on a mat")
     status, err = typed("train", "lstm-scratch:hidden=4", "short", "--max-steps", 2, "-o", "x.lm")

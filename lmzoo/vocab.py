@@ -146,7 +146,8 @@ class Vocab:
         if tokens_BxL.ndim != 2:
             raise TokenError(f"tokens are of shape (B, L), got shape {tokens_BxL.shape}; one text: tokens[None, :]")
         if tokens_BxL.size:
-            least, most = int(tokens_BxL.min()), int(tokens_BxL.max())
+            # a single token, as sampling has it: the two calls would take as long as a small model's answer
+            least, most = (tokens_BxL.min(), tokens_BxL.max()) if tokens_BxL.size > 1 else (tokens_BxL.item(),) * 2
             if least < 0 or most >= len(self.tokens):
                 bad = least if least < 0 else most
                 raise TokenError(f"token {bad} is outside 0..{len(self.tokens) - 1}")

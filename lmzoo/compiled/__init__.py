@@ -1,9 +1,10 @@
 """Loops that numpy has no words for, compiled by numba where the extra `fast` is installed.
 
-Every function here has a twin in numpy that gives the same answer to the last bit and carries the package alone.  The
-modules of this package import numba when they are imported, so they are imported only where `is_worth_it` says so:
-loading numba takes about half a second and 80 MB, which a small text never earns back.  Compiled code is kept on disk
-(numba's cache), so only the first use on a machine compiles.
+Every function here has a twin in numpy that carries the package alone and gives the same answer: to the last bit, but
+in the networks' cells to the rounding of float32, since BLAS adds in an order of its own.  The modules of this package
+import numba when they are imported, so they are imported only where `is_worth_it` says so: loading numba takes about
+half a second and 80 MB, which a small text never earns back.  Compiled code is kept on disk (numba's cache), so only
+the first use on a machine compiles.
 
 `LMZOO_COMPILED=0` never takes the compiled path, `LMZOO_COMPILED=1` always does.
 """

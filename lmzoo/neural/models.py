@@ -16,10 +16,10 @@ from torch import Tensor
 
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, LogProbs, Tokens
-from lmzoo.neural.cells import CELLS, ScratchLayer
+from lmzoo.neural.cells import CELLS
 from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig
+from lmzoo.neural.host import HostNetwork
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork
-from lmzoo.neural.scan import SCANS, input_product
 from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
 
@@ -41,7 +41,7 @@ class RecurrentState:
         return int(self.values_SxKxBxH.shape[2])
 
     def select(self, rows: npt.NDArray[Any]) -> RecurrentState:
-        return RecurrentState(self.values_SxKxBxH[:, :, rows])
+        return RecurrentState(np.ascontiguousarray(self.values_SxKxBxH[:, :, rows]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +120,12 @@ class NeuralModel(ABC, Generic[State]):
     def _newest(self, state: State) -> Tensor:
         """What the output layer reads in a state, (B, H)."""
 
-    @torch.inference_mode()
     def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
         """ln p(token | history) of each given token, float32 of shape (B, L), and the state after the last one."""
-        tokens_BxL = self._checked(tokens_BxL, state)
+        return self._logprobs(self._checked(tokens_BxL, state), state)
+
+    @torch.inference_mode()
+    def _logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
         out_BxL = np.empty(tokens_BxL.shape, np.float32)
         start = 0
         for hidden_BxMxH, state_after in self._histories(tokens_BxL, state):
@@ -151,10 +153,13 @@ class NeuralModel(ABC, Generic[State]):
             start = end
         return out_BxLxV
 
-    @torch.inference_mode()
     def next_logprobs(self, state: State) -> LogProbs:
         """ln p(. | history), float32 of shape (B, V); -inf for `<s>`."""
         self._check_state(state)
+        return self._next_logprobs(state)
+
+    @torch.inference_mode()
+    def _next_logprobs(self, state: State) -> LogProbs:
         return cast(LogProbs, torch.log_softmax(self.network.logits(self._newest(state)), dim=-1).cpu().numpy())
 
     def select(self, state: State, rows: npt.ArrayLike) -> State:
@@ -212,6 +217,15 @@ class RecurrentModel(NeuralModel[RecurrentState]):
     network: RecurrentNetwork
     config: RecurrentConfig
 
+    def __init__(self, vocab: Vocab, config: RecurrentConfig) -> None:
+        super().__init__(vocab, config)
+        self._views: HostNetwork | None = None
+        self._state_shape = (CELLS[config.cell].n_states, config.layers, config.hidden)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # addresses mean nothing in another process, and views of a copied network are copies
+        return {**vars(self), "_views": None}
+
     @property
     def kernel_name(self) -> str:
         if self.config.kernel == "scratch":
@@ -228,14 +242,27 @@ class RecurrentModel(NeuralModel[RecurrentState]):
         return RecurrentState(np.repeat(state, batch_size, axis=2))
 
     def _check_state(self, state: RecurrentState) -> None:
-        n_states = CELLS[self.config.cell].n_states
-        wanted = (n_states, self.config.layers, self.config.hidden)
         shape = state.values_SxKxBxH.shape if isinstance(state, RecurrentState) else ()
-        if shape[:2] + shape[3:] != wanted:
+        if shape[:2] + shape[3:] != self._state_shape:
             found = f"shape {shape}" if shape else type(state).__name__
+            n_states, layers, hidden = self._state_shape
             raise TokenError(
-                f"a state of {self.config.cell} has shape ({n_states}, {wanted[1]}, B, {wanted[2]}), got {found}"
+                f"a state of {self.config.cell} has shape ({n_states}, {layers}, B, {hidden}), got {found}"
             )
+
+    def _logprobs(self, tokens_BxL: Tokens, state: RecurrentState) -> tuple[LogProbs, RecurrentState]:
+        host = self._host() if tokens_BxL.size == 1 else None
+        if host is None:
+            return super()._logprobs(tokens_BxL, state)
+        logprobs_V = host.logprobs(state.values_SxKxBxH)
+        _, values_SxKxBxH = host.advance(tokens_BxL, state.values_SxKxBxH)
+        return logprobs_V[tokens_BxL], RecurrentState(values_SxKxBxH)
+
+    def _next_logprobs(self, state: RecurrentState) -> LogProbs:
+        host = self._host() if state.batch_size == 1 else None
+        if host is None:
+            return super()._next_logprobs(state)
+        return host.logprobs(state.values_SxKxBxH)[None]
 
     def _newest(self, state: RecurrentState) -> Tensor:
         # a writable copy: torch warns of read-only arrays
@@ -255,37 +282,20 @@ class RecurrentModel(NeuralModel[RecurrentState]):
         self, ids_TxB: npt.NDArray[np.int64], values_SxKxBxH: npt.NDArray[Any]
     ) -> tuple[Tensor, npt.NDArray[Any]]:
         """The top layer's outputs on the device and the states after them on the host."""
-        if self.config.kernel == "scratch" and self.network.device.type == "cpu":
-            return self._scan(ids_TxB, values_SxKxBxH)
+        host = self._host()
+        if host is not None:
+            outputs_TxBxH, values_SxKxBxH = host.advance(ids_TxB, values_SxKxBxH)
+            return torch.from_numpy(outputs_TxBxH), values_SxKxBxH
         device = self.network.device
         ids, before = torch.from_numpy(ids_TxB).to(device), torch.from_numpy(values_SxKxBxH.copy()).to(device)
         outputs_TxBxH, after = self.network(ids, before)
         return outputs_TxBxH, after.cpu().numpy()
 
-    def _scan(
-        self, ids_TxB: npt.NDArray[np.int64], values_SxKxBxH: npt.NDArray[Any]
-    ) -> tuple[Tensor, npt.NDArray[Any]]:
-        values_SxKxBxH = values_SxKxBxH.copy()
-        scan = SCANS[self.config.cell, self.config.activation]
-        embedding = self.network.embedding
-        out_NxH = None if embedding is None else embedding.detach().numpy()
-        for k, layer in enumerate(self.network.layers):
-            assert isinstance(layer, ScratchLayer)
-            weight_GxI, bias_G = layer.weight_ih.detach().numpy(), layer.input_bias().detach().numpy()
-            if k:
-                x_NxG = out_NxH @ weight_GxI.T + bias_G
-            else:
-                x_NxG = input_product(ids_TxB.reshape(-1), out_NxH, weight_GxI, bias_G)
-            out_TxBxH = np.empty((*ids_TxB.shape, self.config.hidden), x_NxG.dtype)
-            scan(
-                x_NxG.reshape(*ids_TxB.shape, -1),
-                layer.weight_hh.detach().numpy(),
-                layer.bias_hh.detach().numpy(),
-                values_SxKxBxH[:, k],
-                out_TxBxH,
-            )
-            out_NxH = out_TxBxH.reshape(-1, self.config.hidden)
-        return torch.from_numpy(out_TxBxH), values_SxKxBxH
+    def _host(self) -> HostNetwork | None:
+        """The network as numpy sees it, where that computes it."""
+        if self._views is None or not self._views.is_current():
+            self._views = HostNetwork.of(self.network, self.config)
+        return self._views
 
 
 class WindowModel(NeuralModel[WindowState]):

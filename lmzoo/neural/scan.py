@@ -100,12 +100,26 @@ def input_product(
 ) -> Floats:
     """Product of the first layer with tokens, bias added, (N, G): by a table of all symbols where that is less work."""
     n_symbols = weight_GxI.shape[1] if embedding is None else len(embedding)
+    if len(ids_N) == 1:
+        # one column as a view: an index of several costs some microseconds
+        row = weight_GxI[:, ids_N[0]] if embedding is None else np.dot(weight_GxI, embedding[ids_N[0]])
+        return (row + bias_G)[None]
     if len(ids_N) < n_symbols:
         rows = weight_GxI[:, ids_N].T if embedding is None else embedding[ids_N] @ weight_GxI.T
         return np.ascontiguousarray(rows + bias_G)
     table = weight_GxI.T if embedding is None else embedding @ weight_GxI.T
     table = np.ascontiguousarray(table + bias_G)
     return table.take(ids_N, axis=0)
+
+
+def log_softmax(hidden_H: Floats, weight_VxH: Floats, bias_V: Floats, mask_V: Floats, out_V: Floats) -> None:
+    """ln p of each symbol into `out_V`, of what the output layer reads in one text; weights that diverged give NaN."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.dot(weight_VxH, hidden_H, out=out_V)
+        out_V += bias_V
+        out_V += mask_V
+        out_V -= np.maximum.reduce(out_V)
+        out_V -= np.log(np.add.reduce(np.exp(out_V)))
 
 
 @cache

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import math
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -247,7 +250,107 @@ def test_parts_make_the_same_model_for_either_kernel(model: NeuralModel) -> None
     if isinstance(model, RecurrentModel) and model.config.embedding:
         other = {"scratch": "library", "library": "scratch"}[model.config.kernel]
         swapped = RecurrentModel.from_parts(VOCAB, {**options, "kernel": other}, arrays)
-        np.testing.assert_allclose(swapped.logprobs(text(2, 9), swapped.initial_state(2))[0], score, atol=1e-5)
+        swapped_score, _ = swapped.logprobs(text(2, 9), swapped.initial_state(2))
+        # relative too: the logits of a relu have no bound
+        np.testing.assert_allclose(swapped_score, score, atol=1e-5, rtol=1e-5)
+
+
+def token_by_token(model: NeuralModel, tokens_L: np.ndarray) -> tuple[list[float], np.ndarray]:
+    """ln p of the tokens read one at a time, and the distribution after each."""
+    state, picked, nexts = model.initial_state(), [], []
+    for token in tokens_L:
+        logprobs, state = model.logprobs(np.array([[token]]), state)
+        picked.append(logprobs.item())
+        nexts.append(model.next_logprobs(state)[0])
+    return picked, np.array(nexts)
+
+
+@pytest.fixture(params=["0", "1"])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "1":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("LMZOO_COMPILED", request.param)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_a_text_read_token_by_token_is_the_text_read_at_once(model: NeuralModel) -> None:
+    tokens_1xL = text(1, 12)
+    picked, nexts = token_by_token(model, tokens_1xL[0])
+    whole = model.all_logprobs(tokens_1xL, model.initial_state())[0]
+    np.testing.assert_allclose(nexts[:-1], whole[1:], rtol=1e-5, atol=TOKEN_TOLERANCE)
+    np.testing.assert_allclose(picked, whole[np.arange(12), tokens_1xL[0]], rtol=1e-5, atol=TOKEN_TOLERANCE)
+
+
+SCRATCH = [
+    name for name, config in CONFIGS.items() if isinstance(config, RecurrentConfig) and config.kernel == "scratch"
+]
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("name", SCRATCH)
+def test_weights_are_read_at_every_call(name: str) -> None:
+    """Changed by torch, changed through memory that they share, and moved elsewhere."""
+    model, state = model_of(CONFIGS[name]), model_of(CONFIGS[name]).initial_state()
+    token = np.array([[3]])
+
+    def answers() -> list[np.ndarray]:
+        logprobs, after = model.logprobs(token, state)
+        return [logprobs, model.next_logprobs(after)]
+
+    def fresh() -> list[np.ndarray]:
+        other = type(model).from_parts(VOCAB, *model.to_parts())
+        logprobs, after = other.logprobs(token, state)
+        return [logprobs, other.next_logprobs(after)]
+
+    def halve_in_place(weight: torch.nn.Parameter) -> None:
+        weight.mul_(0.5)
+
+    def halve_memory(weight: torch.nn.Parameter) -> None:
+        np.multiply(weight.numpy(), 0.5, out=weight.numpy())
+
+    def move(weight: torch.nn.Parameter) -> None:
+        weight.data = weight.data * 0.5
+
+    for name_of_weight, weight in model.network.weights().items():
+        for change in (halve_in_place, halve_memory, move):
+            answers()
+            with torch.no_grad():
+                # away from 0, where biases are, and by much, so that each change shows
+                weight.data[...] += 1
+                change(weight.detach() if change is halve_memory else weight)
+            for got, wanted in zip(answers(), fresh(), strict=True):
+                np.testing.assert_array_equal(got, wanted, err_msg=f"{change.__name__} {name_of_weight}")
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_has_weights_of_its_own(copied: Callable[[NeuralModel], NeuralModel]) -> None:
+    model = model_of(CONFIGS["gru-scratch-2-3"])
+    before = model.next_logprobs(model.initial_state())
+    other = copied(model)
+    with torch.no_grad():
+        other.network.weights()["output.weight"].mul_(2)
+    np.testing.assert_array_equal(model.next_logprobs(model.initial_state()), before)
+    assert np.abs(other.next_logprobs(other.initial_state())[0, 2:] - before[0, 2:]).max() > 1e-3
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("name", SCRATCH)
+def test_one_token_of_weights_that_diverged_is_nan_without_a_word(name: str) -> None:
+    model = model_of(CONFIGS[name])
+    state = model.initial_state()
+    with torch.no_grad():
+        model.network.weights()["output.weight"][3] = math.inf
+        model.network.weights()["output.weight"][4] = -math.inf
+    assert np.isnan(model.next_logprobs(state)).all()
+
+
+def test_a_network_in_float64_answers_too() -> None:
+    model = model_of(CONFIGS["lstm-scratch-1-0"])
+    wanted, _ = token_by_token(model, text(1, 5)[0])
+    model.network.double()
+    got, _ = token_by_token(model, text(1, 5)[0])
+    np.testing.assert_allclose(got, wanted, atol=TOKEN_TOLERANCE)
 
 
 def test_a_file_gives_the_same_model(model: NeuralModel) -> None:

@@ -31,6 +31,7 @@ from lmzoo.errors import OptionValueError, did_you_mean
 
 CellName = Literal["rnn", "gru", "lstm"]
 Kernel = Literal["scratch", "library"]
+Impl = Literal["fused", "loop"]
 Recipe = Literal["default", "textbook"]
 Optimizer = Literal["sgd", "adam"]
 Activation = Literal["tanh", "relu"]
@@ -128,6 +129,8 @@ class RecurrentConfig:
     Attributes:
         cell: rnn (Elman 1990), gru (Cho et al. 2014), lstm (Hochreiter & Schmidhuber 1997, with a forget gate).
         kernel: scratch (the cell written out here) or library (torch's own layer).
+        impl: how the cell written out here is trained: fused (gradients written out, products gathered) or loop (one
+            step at a time as the textbook has it, gradients by autograd); the same numbers up to rounding.
         recipe: default (best within 15 s on 2 cores) or textbook.
         hidden: units of a layer.
         layers: recurrent layers, one upon the other.
@@ -146,6 +149,7 @@ class RecurrentConfig:
 
     cell: CellName = "lstm"
     kernel: Kernel = "scratch"
+    impl: Impl = "fused"
     recipe: Recipe = "default"
     hidden: int = FROM_RECIPE
     layers: int = FROM_RECIPE
@@ -170,6 +174,8 @@ class RecurrentConfig:
         _check(self)
         if self.cell != "rnn" and self.activation != "tanh":
             raise OptionValueError(f"activation of a {self.cell} is tanh, got {self.activation!r}; the rnn has both")
+        if self.kernel == "library" and self.impl == "loop":
+            raise OptionValueError("impl=loop is for the cells written out here (-scratch); torch's layers have none")
         if takes_vectors and self.input == "lookup":
             raise OptionValueError(
                 "input=lookup needs embedding above 0 here: torch's own layers take vectors, not ids"

@@ -47,7 +47,7 @@ class HostNetwork:
 
     def __init__(self, network: RecurrentNetwork, config: RecurrentConfig) -> None:
         self._hidden = config.hidden
-        self._adds_bias = CELLS[config.cell].adds_bias
+        self._has_inner_bias = CELLS[config.cell].has_inner_bias
         self._weights = list(network.weights().values())
         self._addresses = [weight.data_ptr() for weight in self._weights]
         views = {name: weight.detach().numpy() for name, weight in network.weights().items()}
@@ -69,8 +69,8 @@ class HostNetwork:
 
     @classmethod
     def of(cls, network: RecurrentNetwork, config: RecurrentConfig) -> HostNetwork | None:
-        """None where the cells are not those written out here, or do not stand on the CPU in float32."""
-        if config.kernel != "scratch" or network.device.type != "cpu":
+        """None where the cells are torch's or the plain loop's, or do not stand on the CPU in float32."""
+        if config.kernel != "scratch" or config.impl == "loop" or network.device.type != "cpu":
             return None
         fits = all(weight.dtype == torch.float32 and weight.is_contiguous() for weight in network.weights().values())
         return cls(network, config) if fits else None
@@ -88,7 +88,7 @@ class HostNetwork:
         after_SxKxBxH = np.empty_like(states_SxKxBxH)
         inputs_NxI = self._embedding
         for k, layer in enumerate(self._layers):
-            bias_G = layer.bias_ih_G if self._adds_bias else layer.bias_ih_G + layer.bias_hh_G
+            bias_G = layer.bias_ih_G if self._has_inner_bias else layer.bias_ih_G + layer.bias_hh_G
             if inputs_NxI is None or k == 0:
                 x_NxG = input_product(ids_TxB.reshape(-1), inputs_NxI, layer.weight_ih_GxI, bias_G)
             else:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lmzoo.neural.cells import ACTIVATIONS, CELLS, ScratchLayer, States, one_hot
+from lmzoo.neural.cells import ACTIVATIONS, CELLS, States, one_hot
 from lmzoo.neural.config import RecurrentConfig, WindowConfig
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.residual import FeedForward, Linear, Norm
+from lmzoo.neural.scratch import ScratchLayer
 
 WINDOW_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "gelu": functional.gelu}
 
@@ -97,14 +98,14 @@ class RecurrentNetwork(Network):
         for k, layer in enumerate(self.layers):
             if k and dropout:
                 x = dropout(x)
-            x, states = layer(x, state_SxKxBxH[:, k].unbind(0))
+            x, states = layer(x, state_SxKxBxH[:, k].unbind(0), None if x.is_floating_point() else self.embedding)
             after.append(states)
         state_SxKxBxH = torch.stack([torch.stack(layers) for layers in zip(*after, strict=True)])
         return (dropout(x) if dropout else x), state_SxKxBxH
 
     def _embedded(self, ids_TxB: Tensor, dropout: Dropout | None) -> Tensor:
-        """Vectors (T, B, E), or the ids themselves where the first layer reads ids."""
-        if self.embedding is None:
+        """Vectors (T, B, E), or the ids themselves where the first layer looks them up."""
+        if self.embedding is None or (self.by_lookup and not dropout and isinstance(self.layers[0], ScratchLayer)):
             return ids_TxB
         if self.by_lookup:
             x_TxBxE = functional.embedding(ids_TxB, self.embedding)
@@ -218,5 +219,11 @@ def _numbered(name: str, modules: nn.ModuleList) -> dict[str, nn.Parameter]:
 def _layer(config: RecurrentConfig, n_inputs: int) -> ScratchLayer | LibraryLayer:
     if config.kernel == "library":
         return LibraryLayer(config.cell, n_inputs, config.hidden, activation=config.activation)
-    by_lookup = config.input == "lookup"
-    return ScratchLayer(config.cell, n_inputs, config.hidden, activation=config.activation, by_lookup=by_lookup)
+    return ScratchLayer(
+        config.cell,
+        n_inputs,
+        config.hidden,
+        activation=config.activation,
+        by_lookup=config.input == "lookup",
+        by_loop=config.impl == "loop",
+    )

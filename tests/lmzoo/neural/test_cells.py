@@ -9,12 +9,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from lmzoo.neural.cells import CELLS, ScratchLayer  # noqa: E402
+from lmzoo.neural.cells import CELLS  # noqa: E402
 from lmzoo.neural.config import RecurrentConfig  # noqa: E402
 from lmzoo.neural.library import LibraryLayer  # noqa: E402
 from lmzoo.neural.network import Dropout, RecurrentNetwork, initialize  # noqa: E402
 from lmzoo.neural.optimizers import OPTIMIZERS, clip_global_norm  # noqa: E402
 from lmzoo.neural.scan import SCANS, input_product  # noqa: E402
+from lmzoo.neural.scratch import ScratchLayer  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -93,7 +94,9 @@ def test_a_scan_is_the_cell(cell: str, activation: str) -> None:
     states = tuple(torch.randn(B, H, generator=drawing, dtype=torch.float64) for _ in range(CELLS[cell].n_states))
     with torch.no_grad():
         outputs, after = ours(ids_TxB, states)
-        weight, bias = ours.weight_ih.numpy(), ours.input_bias().numpy()
+        weight = ours.weight_ih.numpy()
+        # a scan adds all biases of the state where one of them stands inside the step
+        bias = (ours.bias_ih if CELLS[cell].has_inner_bias else ours.bias_ih + ours.bias_hh).numpy()
     x = input_product(ids_TxB.numpy().reshape(-1), None, weight, bias).reshape(T, B, -1)
     values_SxBxH = np.stack([s.numpy() for s in states])
     scanned = np.empty((T, B, H))

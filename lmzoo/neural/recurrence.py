@@ -22,9 +22,9 @@ from torch.autograd.function import once_differentiable
 
 from lmzoo.neural.cells import States
 
-# y' d, given the value y of a sigmoid or a tanh: one pass where y (1 - y) d takes three
-_sigmoid_backward = torch.ops.aten.sigmoid_backward.default
-_tanh_backward = torch.ops.aten.tanh_backward.default
+# y' d, given the value y of a sigmoid or a tanh, into `grad_input`: one pass where y (1 - y) d takes three
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 class Recurrence(ABC):
@@ -65,12 +65,13 @@ class Rnn(Recurrence):
         return (self._h,)
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        d_a_TxBxH = torch.empty_like(d_out_TxBxH)
-        slope = self._slope(self._h[1:]).unbind(0)
+        d_a_TxBxH = self._slope(self._h[1:])
         d_a, d_out = d_a_TxBxH.unbind(0), d_out_TxBxH.unbind(0)
-        torch.add(d_out[-1], d_last[0], out=d_a[-1]).mul_(slope[-1])
-        for t in range(len(d_a) - 2, -1, -1):
-            torch.addmm(d_out[t], d_a[t + 1], self.weight_GxH, out=d_a[t]).mul_(slope[t])
+        d_h_BxH = d_out[-1] + d_last[0]
+        for t in range(len(d_a) - 1, -1, -1):
+            d_a[t].mul_(d_h_BxH)
+            if t:
+                torch.addmm(d_out[t - 1], d_a[t], self.weight_GxH, out=d_h_BxH)
         return d_a_TxBxH, d_a_TxBxH, (d_a[0] @ self.weight_GxH,)
 
     def _activate(self, a: Tensor) -> Tensor:
@@ -101,34 +102,39 @@ class Gru(Recurrence):
         x_TxBxG[..., 2 * size :] = self.bias_H
         self._gates = x_TxBxG
         self._h = _room(states[0], len(x_TxBxG))
-        rows = self._h.unbind(0)
-        for a_BxG, n_BxH, before_BxH, h_BxH in zip(x_TxBxG.unbind(0), self._n.unbind(0), rows, rows[1:], strict=False):
-            a_BxG.addmm_(before_BxH, weight_HxG)
-            rz_BxRz, s_BxH = a_BxG.split_with_sizes((2 * size, size), dim=1)
-            r_BxH, z_BxH = rz_BxRz.sigmoid_().chunk(2, dim=1)
-            n_BxH.addcmul_(r_BxH, s_BxH).tanh_()
-            torch.lerp(n_BxH, before_BxH, z_BxH, out=h_BxH)
+        h, a, n = self._h.unbind(0), x_TxBxG.unbind(0), self._n.unbind(0)
+        rz = x_TxBxG[..., : 2 * size].unbind(0)
+        r, z, s = (gate_TxBxH.unbind(0) for gate_TxBxH in _by_gate(x_TxBxG, size).unbind(2))
+        for t in range(len(a)):
+            a[t].addmm_(h[t], weight_HxG)
+            rz[t].sigmoid_()
+            n[t].addcmul_(r[t], s[t]).tanh_()
+            torch.lerp(n[t], h[t], z[t], out=h[t + 1])
         return (self._h,)
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        r, z, s = _by_gate(self._gates, 3).unbind(2)
-        # d_a_n = d_h (1 - z) (1 - n^2), and so on: each gate's gradient is d_h times a factor known beforehand
-        by_n = _tanh_backward(1 - z, self._n)
-        factors = torch.stack(
-            (_sigmoid_backward(s, r) * by_n, _sigmoid_backward(self._h[:-1] - self._n, z), r * by_n), dim=2
-        ).unbind(0)
-        d_gates_TxBxG = torch.empty_like(self._gates)
-        d_h_TxBxH = torch.empty_like(d_out_TxBxH)
-        d_gates, d_h, d_out = d_gates_TxBxG.unbind(0), d_h_TxBxH.unbind(0), d_out_TxBxH.unbind(0)
-        by_gate, kept = _by_gate(d_gates_TxBxG, 3).unbind(0), z.unbind(0)
-        torch.add(d_out[-1], d_last[0], out=d_h[-1])
-        for t in range(len(d_h) - 1, -1, -1):
-            torch.mul(d_h[t][:, None], factors[t], out=by_gate[t])
+        size = self.weight_GxH.shape[1]
+        r, z, s = _by_gate(self._gates, size).unbind(2)
+        d_gates_TxBxG, d_n_TxBxH = torch.empty_like(self._gates), torch.empty_like(self._n)
+        # d_a_n = d_h (1 - z) (1 - n^2), and so on: every gradient starts as what d_h will be multiplied with
+        _tanh_backward(1 - z, self._n, grad_input=d_n_TxBxH)
+        r_slope, z_slope, s_slope = _by_gate(d_gates_TxBxG, size).unbind(2)
+        _sigmoid_backward(s, r, grad_input=r_slope).mul_(d_n_TxBxH)
+        _sigmoid_backward(self._h[:-1] - self._n, z, grad_input=z_slope)
+        torch.mul(r, d_n_TxBxH, out=s_slope)
+        by_gate, d_gates = _by_gate(d_gates_TxBxG, size).unbind(0), d_gates_TxBxG.unbind(0)
+        d_out, d_n, kept = d_out_TxBxH.unbind(0), d_n_TxBxH.unbind(0), z.unbind(0)
+        d_h_BxH = d_out[-1] + d_last[0]
+        d_h_Bx1xH = d_h_BxH[:, None]
+        for t in range(len(d_out) - 1, -1, -1):
+            by_gate[t].mul_(d_h_Bx1xH)
+            d_n[t].mul_(d_h_BxH)
+            d_h_BxH.mul_(kept[t]).addmm_(d_gates[t], self.weight_GxH)
             if t:
-                torch.addmm(d_out[t - 1], d_gates[t], self.weight_GxH, out=d_h[t - 1]).addcmul_(d_h[t], kept[t])
+                d_h_BxH.add_(d_out[t - 1])
         d_x_TxBxG = d_gates_TxBxG.clone()
-        torch.mul(d_h_TxBxH, by_n, out=_by_gate(d_x_TxBxG, 3)[:, :, 2])
-        return d_gates_TxBxG, d_x_TxBxG, (torch.addcmul(d_gates[0] @ self.weight_GxH, d_h[0], kept[0]),)
+        _by_gate(d_x_TxBxG, size)[:, :, 2] = d_n_TxBxH
+        return d_gates_TxBxG, d_x_TxBxG, (d_h_BxH,)
 
 
 class Lstm(Recurrence):
@@ -140,31 +146,37 @@ class Lstm(Recurrence):
         self._gates = x_TxBxG
         self._h, self._c = (_room(state, n_steps) for state in states)
         self._tanh_c = torch.empty_like(self._c[1:])
-        h, c = self._h.unbind(0), self._c.unbind(0)
-        for t, (a_BxG, tanh_c_BxH) in enumerate(zip(x_TxBxG.unbind(0), self._tanh_c.unbind(0), strict=True)):
-            a_BxG.addmm_(h[t], weight_HxG)
-            if_BxIf, g_BxH, o_BxH = a_BxG.split_with_sizes((2 * size, size, size), dim=1)
-            i_BxH, f_BxH = if_BxIf.sigmoid_().chunk(2, dim=1)
-            torch.mul(f_BxH, c[t], out=c[t + 1]).addcmul_(i_BxH, g_BxH.tanh_())
-            torch.mul(o_BxH.sigmoid_(), torch.tanh(c[t + 1], out=tanh_c_BxH), out=h[t + 1])
+        h, c, a, tanh_c = self._h.unbind(0), self._c.unbind(0), x_TxBxG.unbind(0), self._tanh_c.unbind(0)
+        # views made all at once: one at a time they would cost as much as the gates themselves
+        i_f = x_TxBxG[..., : 2 * size].unbind(0)
+        i, f, g, o = (gate_TxBxH.unbind(0) for gate_TxBxH in _by_gate(x_TxBxG, size).unbind(2))
+        for t in range(n_steps):
+            a[t].addmm_(h[t], weight_HxG)
+            i_f[t].sigmoid_()
+            torch.mul(f[t], c[t], out=c[t + 1]).addcmul_(i[t], g[t].tanh_())
+            torch.mul(o[t].sigmoid_(), torch.tanh(c[t + 1], out=tanh_c[t]), out=h[t + 1])
         return self._h, self._c
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        i, f, g, o = _by_gate(self._gates, 4).unbind(2)
-        # d_a_i = d_c g i (1 - i), and so on: d_c (of the output gate: d_h) times a factor known beforehand
-        by_c = torch.stack(
-            (_sigmoid_backward(g, i), _sigmoid_backward(self._c[:-1], f), _tanh_backward(i, g)), dim=2
-        ).unbind(0)
-        by_h, h_to_c = _sigmoid_backward(self._tanh_c, o).unbind(0), _tanh_backward(o, self._tanh_c).unbind(0)
-        d_gates_TxBxG = torch.empty_like(self._gates)
-        by_gate = _by_gate(d_gates_TxBxG, 4)
+        size = self.weight_GxH.shape[1]
+        i, f, g, o = _by_gate(self._gates, size).unbind(2)
+        d_gates_TxBxG, h_to_c_TxBxH = torch.empty_like(self._gates), torch.empty_like(self._tanh_c)
+        # d_a_i = d_c g i (1 - i), and so on: every gradient starts as what d_c (d_h: the output gate) will multiply
+        i_slope, f_slope, g_slope, o_slope = _by_gate(d_gates_TxBxG, size).unbind(2)
+        _sigmoid_backward(g, i, grad_input=i_slope)
+        _sigmoid_backward(self._c[:-1], f, grad_input=f_slope)
+        _tanh_backward(i, g, grad_input=g_slope)
+        _sigmoid_backward(self._tanh_c, o, grad_input=o_slope)
+        _tanh_backward(o, self._tanh_c, grad_input=h_to_c_TxBxH)
+        d_gates, by_gate = d_gates_TxBxG.unbind(0), _by_gate(d_gates_TxBxG, size)
         d_ifg, d_o = by_gate[:, :, :3].unbind(0), by_gate[:, :, 3].unbind(0)
-        d_gates, d_out, kept = d_gates_TxBxG.unbind(0), d_out_TxBxH.unbind(0), f.unbind(0)
+        d_out, h_to_c, kept = d_out_TxBxH.unbind(0), h_to_c_TxBxH.unbind(0), f.unbind(0)
         d_h_BxH, d_c_BxH = d_out[-1] + d_last[0], d_last[1].clone()
+        d_c_Bx1xH = d_c_BxH[:, None]
         for t in range(len(d_out) - 1, -1, -1):
             d_c_BxH.addcmul_(d_h_BxH, h_to_c[t])
-            torch.mul(d_c_BxH[:, None], by_c[t], out=d_ifg[t])
-            torch.mul(d_h_BxH, by_h[t], out=d_o[t])
+            d_ifg[t].mul_(d_c_Bx1xH)
+            d_o[t].mul_(d_h_BxH)
             d_c_BxH.mul_(kept[t])
             if t:
                 torch.addmm(d_out[t - 1], d_gates[t], self.weight_GxH, out=d_h_BxH)
@@ -219,6 +231,6 @@ def _room(first_BxH: Tensor, n_steps: int) -> Tensor:
     return states_T1xBxH
 
 
-def _by_gate(gates_TxBxG: Tensor, n_gates: int) -> Tensor:
-    """The gates side by side as (T, B, n_gates, H), a view."""
-    return gates_TxBxG.view(*gates_TxBxG.shape[:2], n_gates, -1)
+def _by_gate(gates_TxBxG: Tensor, size: int) -> Tensor:
+    """The gates apart, (T, B, n_gates, H), a view."""
+    return gates_TxBxG.view(*gates_TxBxG.shape[:2], -1, size)

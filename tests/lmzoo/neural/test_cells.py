@@ -1,4 +1,4 @@
-"""The cells written out are torch's own layers: values, gradients, whole trainings."""
+"""The cells written out are torch's own layers: values, gradients, whole trainings; by hand and by the plain loop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
@@ -14,6 +16,7 @@ from lmzoo.neural.config import RecurrentConfig  # noqa: E402
 from lmzoo.neural.library import LibraryLayer  # noqa: E402
 from lmzoo.neural.network import Dropout, RecurrentNetwork, initialize  # noqa: E402
 from lmzoo.neural.optimizers import OPTIMIZERS, clip_global_norm  # noqa: E402
+from lmzoo.neural.recurrence import RECURRENCES, recur  # noqa: E402
 from lmzoo.neural.scan import SCANS, input_product  # noqa: E402
 from lmzoo.neural.scratch import ScratchLayer  # noqa: E402
 
@@ -29,12 +32,14 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def twins(cell: str, activation: str, dtype: torch.dtype) -> tuple[ScratchLayer, torch.nn.RNNBase]:
+def twins(
+    cell: str, activation: str, dtype: torch.dtype, *, by_loop: bool = False
+) -> tuple[ScratchLayer, torch.nn.RNNBase]:
     """A layer written out and torch's layer, made by torch itself, with the same weights."""
     theirs = getattr(torch.nn, cell.upper())(N_INPUTS, H, **({"nonlinearity": activation} if cell == "rnn" else {})).to(
         dtype
     )
-    ours = ScratchLayer(cell, N_INPUTS, H, activation=activation).to(dtype)
+    ours = ScratchLayer(cell, N_INPUTS, H, activation=activation, by_loop=by_loop).to(dtype)
     drawing = generator()
     with torch.no_grad():
         for name, weight in ours.weights().items():
@@ -43,11 +48,14 @@ def twins(cell: str, activation: str, dtype: torch.dtype) -> tuple[ScratchLayer,
     return ours, theirs
 
 
+@pytest.mark.parametrize("by_loop", [False, True], ids=["fused", "loop"])
 @pytest.mark.parametrize("dtype_name", TOLERANCES)
 @pytest.mark.parametrize(("cell", "activation"), KINDS)
-def test_a_cell_is_torchs_layer_in_values_and_gradients(cell: str, activation: str, dtype_name: str) -> None:
+def test_a_cell_is_torchs_layer_in_values_and_gradients(
+    cell: str, activation: str, dtype_name: str, by_loop: bool
+) -> None:
     dtype, tolerance = getattr(torch, dtype_name), TOLERANCES[dtype_name]
-    ours, theirs = twins(cell, activation, dtype)
+    ours, theirs = twins(cell, activation, dtype, by_loop=by_loop)
     drawing = generator(1)
     x = torch.randn(T, B, N_INPUTS, generator=drawing, dtype=dtype)
     states = tuple(torch.randn(B, H, generator=drawing, dtype=dtype) for _ in range(CELLS[cell].n_states))
@@ -106,6 +114,69 @@ def test_a_scan_is_the_cell(cell: str, activation: str) -> None:
     np.testing.assert_allclose(values_SxBxH, torch.stack(after), atol=TOLERANCES["float64"], rtol=0)
 
 
+@given(
+    kind=st.sampled_from(KINDS),
+    sizes=st.tuples(*[st.integers(1, 5)] * 4),
+    cut=st.integers(0, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60)
+def test_gradients_written_out_are_autograds_for_any_shape(
+    kind: tuple[str, str], sizes: tuple[int, int, int, int], cut: int, seed: int
+) -> None:
+    """By hand and by the loop, in float64: whole, and cut in two chunks with the state's gradient going through."""
+    n_steps, batch_size, n_inputs, hidden = sizes
+    cut = min(cut, n_steps)
+    drawing = generator(seed)
+    results = []
+    layers = [ScratchLayer(kind[0], n_inputs, hidden, activation=kind[1], by_loop=how).double() for how in (0, 1)]
+    with torch.no_grad():
+        for name, weight in layers[0].weights().items():
+            weight.uniform_(-1, 1, generator=drawing)
+            layers[1].weights()[name].copy_(weight)
+    x = torch.randn(n_steps, batch_size, n_inputs, generator=drawing, dtype=torch.float64)
+    aim = torch.randn(n_steps, batch_size, hidden, generator=drawing, dtype=torch.float64)
+    zeros = [torch.zeros(batch_size, hidden, dtype=torch.float64) for _ in range(layers[0].cell.n_states)]
+    for layer in layers:
+        leaves = [x.clone().requires_grad_(), *(zero.clone().requires_grad_() for zero in zeros)]
+        states, outputs = tuple(leaves[1:]), []
+        for chunk in (leaves[0][:cut], leaves[0][cut:]):
+            if len(chunk):
+                out, states = layer(chunk, states)
+                outputs.append(out)
+        loss = (torch.cat(outputs) * aim).sum() + sum(state.square().sum() for state in states)
+        results.append([loss, *torch.autograd.grad(loss, [*leaves, *layer.weights().values()])])
+    for by_hand, by_autograd in zip(*results, strict=True):
+        torch.testing.assert_close(by_hand, by_autograd, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("cell", "activation"), KINDS)
+def test_gradients_written_out_are_those_of_small_differences(cell: str, activation: str) -> None:
+    """Against the definition itself, (f(w + e) - f(w - e)) / 2e, so that no twin can share a mistake."""
+    kind, n_gates, n_states = RECURRENCES[cell, activation], CELLS[cell].n_gates, CELLS[cell].n_states
+    drawing = generator(4)
+    sizes = [(3, 2, n_gates * 2), (n_gates * 2, 2), (2 if CELLS[cell].has_inner_bias else 0,), *[(2, 2)] * n_states]
+    leaves = [torch.randn(size, generator=drawing, dtype=torch.float64).requires_grad_() for size in sizes]
+
+    def outputs(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *states: torch.Tensor) -> tuple[object, ...]:
+        out, last = recur(kind, x.clone(), weight, bias, states)
+        return out, *last
+
+    assert torch.autograd.gradcheck(outputs, leaves)
+
+
+@pytest.mark.parametrize("embedding", [0, 4])
+@pytest.mark.parametrize("n_steps", [1, T])
+def test_a_table_of_symbols_serves_as_well_as_a_product_a_token(embedding: int, n_steps: int) -> None:
+    """One step of three columns is less than the six symbols, twelve steps are more."""
+    made = network("scratch", embedding=embedding).double()
+    ids_TxB = torch.randint(6, (n_steps, B), generator=generator())
+    outputs, _ = made(ids_TxB, made.zero_state(B))
+    rows = torch.eye(6, dtype=torch.float64) if made.embedding is None else made.embedding
+    wanted, _ = made.layers[0](rows[ids_TxB], made.zero_state(B)[:, 0].unbind(0))
+    torch.testing.assert_close(outputs, wanted, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("embedding", [None, np.arange(20.0).reshape(5, 4)])
 def test_the_input_product_is_the_same_by_table_and_by_token(embedding: np.ndarray | None) -> None:
     rng = np.random.default_rng(0)
@@ -141,12 +212,16 @@ def test_one_hot_and_lookup_are_equal(cell: str, embedding: int) -> None:
         torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("cell", list(CELLS))
-def test_200_steps_of_both_kernels_follow_one_loss_curve(cell: str) -> None:
+@pytest.mark.parametrize(("cell", "activation"), KINDS)
+def test_200_steps_of_all_kernels_follow_one_loss_curve(cell: str, activation: str) -> None:
     """In float64, two layers: within 1e-6 all the way (the design's rule for kernels that claim to be the same)."""
-    curves = [_loss_curve(network(kernel, cell, layers=2).double()) for kernel in ("scratch", "library")]
-    np.testing.assert_allclose(*curves, atol=1e-6, rtol=0)
-    assert curves[0][-1] < 0.5 * curves[0][0]
+    ways = ({"kernel": "scratch"}, {"kernel": "scratch", "impl": "loop"}, {"kernel": "library"})
+    fused, loop, library = (
+        _loss_curve(network(cell=cell, layers=2, activation=activation, **way).double()) for way in ways
+    )
+    np.testing.assert_allclose(fused, library, atol=1e-6, rtol=0)
+    np.testing.assert_allclose(loop, library, atol=1e-6, rtol=0)
+    assert fused[-1] < 0.5 * fused[0]
 
 
 def _loss_curve(made: RecurrentNetwork) -> list[float]:

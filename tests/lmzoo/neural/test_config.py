@@ -80,6 +80,8 @@ def test_an_option_given_outweighs_the_recipe() -> None:
         ("lstm-scratch:activation=relu", "activation"),
         ("rnn-scratch:recipe=texbook", "textbook"),
         ("lstm-cudnn:embedding=0,input=lookup", "embedding"),
+        ("lstm-scratch:impl=loops", "Did you mean 'loop'"),
+        ("lstm-cudnn:impl=loop", "impl=loop is for the cells written out here"),
         ("mlp:context_size=0", "context_size"),
         ("mlp:embedding=0", "embedding"),
         ("mlp:variant=residul", "residual"),

@@ -50,6 +50,7 @@ CONFIGS = {
     },
     "rnn-relu": RecurrentConfig(cell="rnn", hidden=6, activation="relu"),
     "rnn-onehot": RecurrentConfig(cell="rnn", hidden=6, input="onehot"),
+    "gru-loop": RecurrentConfig(cell="gru", hidden=6, impl="loop"),
     "mlp": WindowConfig(hidden=6, context_size=3, embedding=4),
     "mlp-deep": WindowConfig(hidden=6, layers=2, context_size=1, embedding=4, activation="relu"),
     "mlp-residual": WindowConfig(hidden=6, layers=2, context_size=3, embedding=4, variant="residual"),

@@ -12,19 +12,62 @@ Steps are numbered from 0; states have a row more, the first being the state bef
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from lmzoo.compiled import in_parallel
+from lmzoo.neural import gates
 from lmzoo.neural.cells import States
 
-# y' d, given the value y of a sigmoid or a tanh, into `grad_input`: one pass where y (1 - y) d takes three
-_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
-_tanh_backward = torch.ops.aten.tanh_backward.grad_input
+# a thread with columns of its own needs so many multiplications a step to outweigh its waiting for the interpreter; and
+# weights that fit its own cache, since every thread reads all of them
+_LEAST_PRODUCTS = 1 << 21
+_MOST_WEIGHTS = 1 << 20
+
+
+class Workspace:
+    """Arrays of one batch, kept for the next: to get as much memory from the system anew costs a tenth of a step."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Tensor] = {}
+
+    def room(self, name: str, n_rows: int, like: Tensor) -> Tensor:
+        """Room for `n_rows` arrays like another, filled with anything."""
+        shape = (n_rows, *like.shape)
+        kept = self._arrays.get(name)
+        if kept is None or (kept.shape, kept.dtype, kept.device) != (shape, like.dtype, like.device):
+            kept = self._arrays[name] = like.new_empty(shape)
+        return kept
+
+
+@dataclass(eq=False)
+class Steps:
+    """How a layer takes its steps.
+
+    Attributes:
+        kind: which recurrence.
+        is_compiled: gates by `lmzoo.compiled.gates` where the numbers are float32 on the CPU; otherwise by torch.
+    """
+
+    kind: type[Recurrence]
+    is_compiled: bool = False
+    _free: list[Workspace] = field(default_factory=list)
+
+    def begin(self, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor) -> Recurrence:
+        """The recurrence of one batch."""
+        is_compiled = self.is_compiled and x_TxBxG.dtype is torch.float32 and x_TxBxG.device.type == "cpu"
+        return self.kind(weight_GxH, bias_H, self._free.pop() if self._free else Workspace(), is_compiled)
+
+    def end(self, recurrence: Recurrence) -> None:
+        """Its arrays may serve another batch."""
+        self._free.append(recurrence.workspace)
 
 
 class Recurrence(ABC):
@@ -35,9 +78,11 @@ class Recurrence(ABC):
         bias_H: added to the state's part of the new value before the reset gate acts on it (GRU); elsewhere (0,).
     """
 
-    def __init__(self, weight_GxH: Tensor, bias_H: Tensor) -> None:
+    def __init__(self, weight_GxH: Tensor, bias_H: Tensor, workspace: Workspace, is_compiled: bool) -> None:
         self.weight_GxH = weight_GxH
         self.bias_H = bias_H
+        self.workspace = workspace
+        self._is_compiled = is_compiled
 
     @abstractmethod
     def forward(self, x_TxBxG: Tensor, states: States) -> States:
@@ -51,34 +96,80 @@ class Recurrence(ABC):
             d_last: gradients by the states after the last step, beside what the outputs give.
         """
 
+    def _step(self, way: Callable[..., gates.Step], low: int, high: int, *arrays: Tensor) -> gates.Step:
+        """What a step does beside its product for some columns: one of `gates`, or its compiled twin."""
+        if not self._is_compiled:
+            return way(*_columns(low, high, *arrays))
+        twin = getattr(importlib.import_module("lmzoo.compiled.gates"), way.__name__)
+        return twin(low, high, *(array.numpy() for array in arrays))  # type: ignore[no-any-return]
+
+    def _by_columns(self, n_columns: int, work: Callable[[int, int], None]) -> None:
+        """Do `work(low, high)` for all columns of the batch, on all threads where that is faster than in one piece.
+
+        No column knows of another, so that threads that have their own need not wait for one another at every product.
+        """
+        threads = torch.get_num_threads()
+        n_products = self.weight_GxH.numel() * n_columns
+        if (
+            threads == 1
+            or self.weight_GxH.device.type != "cpu"
+            or n_products < threads * _LEAST_PRODUCTS
+            or self.weight_GxH.numel() > _MOST_WEIGHTS
+        ):
+            work(0, n_columns)
+            return
+        is_scoring = torch.is_inference_mode_enabled()
+
+        def share(low: int, high: int) -> None:
+            # a thread starts with gradients on
+            with torch.inference_mode(is_scoring), torch.no_grad():
+                work(low, high)
+
+        torch.set_num_threads(1)
+        try:
+            in_parallel(n_columns, share, threads)
+        finally:
+            torch.set_num_threads(threads)
+
 
 class Rnn(Recurrence):
     """h' = f(x + W h), f tanh or relu (Elman 1990)."""
 
     def forward(self, x_TxBxG: Tensor, states: States) -> States:
-        weight_HxH = self.weight_GxH.t().contiguous()
-        self._h = _room(states[0], len(x_TxBxG))
-        rows = self._h.unbind(0)
-        for x_BxH, before_BxH, h_BxH in zip(x_TxBxG.unbind(0), rows, rows[1:], strict=False):
-            torch.addmm(x_BxH, before_BxH, weight_HxH, out=h_BxH)
-            self._activate(h_BxH)
+        weight_HxH, n_steps = self.weight_GxH.t().contiguous(), len(x_TxBxG)
+        self._h = _states(states[0], n_steps)
+
+        def advance(low: int, high: int) -> None:
+            x, h = (array.unbind(0) for array in _columns(low, high, x_TxBxG, self._h))
+            for t in range(n_steps):
+                self._activate(torch.addmm(x[t], h[t], weight_HxH, out=h[t + 1]))
+
+        self._by_columns(x_TxBxG.shape[1], advance)
         return (self._h,)
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        d_a_TxBxH = self._slope(self._h[1:])
-        d_a, d_out = d_a_TxBxH.unbind(0), d_out_TxBxH.unbind(0)
-        d_h_BxH = d_out[-1] + d_last[0]
-        for t in range(len(d_a) - 1, -1, -1):
-            d_a[t].mul_(d_h_BxH)
-            if t:
-                torch.addmm(d_out[t - 1], d_a[t], self.weight_GxH, out=d_h_BxH)
-        return d_a_TxBxH, d_a_TxBxH, (d_a[0] @ self.weight_GxH,)
+        n_steps = len(d_out_TxBxH)
+        d_a_TxBxH = self.workspace.room("d_a", n_steps, d_out_TxBxH[0])
+        self._slope(self._h[1:], d_a_TxBxH)
+        d_first_BxH = d_out_TxBxH[-1] + d_last[0]
+
+        def go_back(low: int, high: int) -> None:
+            d_a, d_out = (array.unbind(0) for array in _columns(low, high, d_a_TxBxH, d_out_TxBxH))
+            d_h_BxH = d_first_BxH[low:high]
+            for t in range(n_steps - 1, -1, -1):
+                d_a[t].mul_(d_h_BxH)
+                if t:
+                    torch.addmm(d_out[t - 1], d_a[t], self.weight_GxH, out=d_h_BxH)
+
+        self._by_columns(d_out_TxBxH.shape[1], go_back)
+        return d_a_TxBxH, d_a_TxBxH, (d_a_TxBxH[0] @ self.weight_GxH,)
 
     def _activate(self, a: Tensor) -> Tensor:
         return a.tanh_()
 
-    def _slope(self, h: Tensor) -> Tensor:
-        return torch.addcmul(torch.ones_like(h), h, h, value=-1)
+    def _slope(self, h: Tensor, out: Tensor) -> None:
+        """1 - h^2."""
+        torch.addcmul(h.new_ones(()), h, h, value=-1, out=out)
 
 
 class ReluRnn(Rnn):
@@ -87,8 +178,8 @@ class ReluRnn(Rnn):
     def _activate(self, a: Tensor) -> Tensor:
         return a.relu_()
 
-    def _slope(self, h: Tensor) -> Tensor:
-        return (h > 0).to(h.dtype)
+    def _slope(self, h: Tensor, out: Tensor) -> None:
+        torch.gt(h, 0, out=out)
 
 
 class Gru(Recurrence):
@@ -96,44 +187,45 @@ class Gru(Recurrence):
 
     def forward(self, x_TxBxG: Tensor, states: States) -> States:
         weight_HxG = self.weight_GxH.t().contiguous()
-        size = weight_HxG.shape[0]
+        size, n_steps = weight_HxG.shape[0], len(x_TxBxG)
         # s takes the place of x_n, so that one product serves all gates
-        self._n = x_TxBxG[..., 2 * size :].clone()
+        self._n = self.workspace.room("n", n_steps, states[0]).copy_(x_TxBxG[..., 2 * size :])
         x_TxBxG[..., 2 * size :] = self.bias_H
-        self._gates = x_TxBxG
-        self._h = _room(states[0], len(x_TxBxG))
-        h, a, n = self._h.unbind(0), x_TxBxG.unbind(0), self._n.unbind(0)
-        rz = x_TxBxG[..., : 2 * size].unbind(0)
-        r, z, s = (gate_TxBxH.unbind(0) for gate_TxBxH in _by_gate(x_TxBxG, size).unbind(2))
-        for t in range(len(a)):
-            a[t].addmm_(h[t], weight_HxG)
-            rz[t].sigmoid_()
-            n[t].addcmul_(r[t], s[t]).tanh_()
-            torch.lerp(n[t], h[t], z[t], out=h[t + 1])
+        self._gates, self._h = x_TxBxG, _states(states[0], n_steps)
+
+        def advance(low: int, high: int) -> None:
+            a, h = (array.unbind(0) for array in _columns(low, high, x_TxBxG, self._h))
+            step = self._step(gates.gru, low, high, self._gates, self._n, self._h)
+            for t in range(n_steps):
+                a[t].addmm_(h[t], weight_HxG)
+                step(t)
+
+        self._by_columns(x_TxBxG.shape[1], advance)
         return (self._h,)
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        size = self.weight_GxH.shape[1]
-        r, z, s = _by_gate(self._gates, size).unbind(2)
-        d_gates_TxBxG, d_n_TxBxH = torch.empty_like(self._gates), torch.empty_like(self._n)
-        # d_a_n = d_h (1 - z) (1 - n^2), and so on: every gradient starts as what d_h will be multiplied with
-        _tanh_backward(1 - z, self._n, grad_input=d_n_TxBxH)
-        r_slope, z_slope, s_slope = _by_gate(d_gates_TxBxG, size).unbind(2)
-        _sigmoid_backward(s, r, grad_input=r_slope).mul_(d_n_TxBxH)
-        _sigmoid_backward(self._h[:-1] - self._n, z, grad_input=z_slope)
-        torch.mul(r, d_n_TxBxH, out=s_slope)
-        by_gate, d_gates = _by_gate(d_gates_TxBxG, size).unbind(0), d_gates_TxBxG.unbind(0)
-        d_out, d_n, kept = d_out_TxBxH.unbind(0), d_n_TxBxH.unbind(0), z.unbind(0)
-        d_h_BxH = d_out[-1] + d_last[0]
-        d_h_Bx1xH = d_h_BxH[:, None]
-        for t in range(len(d_out) - 1, -1, -1):
-            by_gate[t].mul_(d_h_Bx1xH)
-            d_n[t].mul_(d_h_BxH)
-            d_h_BxH.mul_(kept[t]).addmm_(d_gates[t], self.weight_GxH)
-            if t:
-                d_h_BxH.add_(d_out[t - 1])
-        d_x_TxBxG = d_gates_TxBxG.clone()
-        _by_gate(d_x_TxBxG, size)[:, :, 2] = d_n_TxBxH
+        n_steps, size = len(d_out_TxBxH), self.weight_GxH.shape[1]
+        d_h_BxH = d_out_TxBxH[-1] + d_last[0]
+        d_gates_TxBxG, d_n_TxBxH = (
+            self.workspace.room("d_gates", n_steps, self._gates[0]),
+            self.workspace.room("d_n", n_steps, d_h_BxH),
+        )
+        arrays = self._gates, self._n, self._h, d_h_BxH, d_gates_TxBxG, d_n_TxBxH
+        z_TxBxH = self._gates[..., size : 2 * size]
+
+        def go_back(low: int, high: int) -> None:
+            step = self._step(gates.gru_back, low, high, *arrays)
+            d_gates, d_out, z = (array.unbind(0) for array in _columns(low, high, d_gates_TxBxG, d_out_TxBxH, z_TxBxH))
+            own_d_h_BxH = d_h_BxH[low:high]
+            for t in range(n_steps - 1, -1, -1):
+                step(t)
+                own_d_h_BxH.mul_(z[t]).addmm_(d_gates[t], self.weight_GxH)
+                if t:
+                    own_d_h_BxH.add_(d_out[t - 1])
+
+        self._by_columns(d_out_TxBxH.shape[1], go_back)
+        d_x_TxBxG = self.workspace.room("d_x", n_steps, self._gates[0]).copy_(d_gates_TxBxG)
+        d_x_TxBxG[..., 2 * size :] = d_n_TxBxH
         return d_gates_TxBxG, d_x_TxBxG, (d_h_BxH,)
 
 
@@ -141,46 +233,36 @@ class Lstm(Recurrence):
     """i, f, o = sigmoid(a), g = tanh(a); c' = f c + i g; h' = o tanh(c') (Gers et al. 2000)."""
 
     def forward(self, x_TxBxG: Tensor, states: States) -> States:
-        weight_HxG = self.weight_GxH.t().contiguous()
-        size, n_steps = weight_HxG.shape[0], len(x_TxBxG)
-        self._gates = x_TxBxG
-        self._h, self._c = (_room(state, n_steps) for state in states)
-        self._tanh_c = torch.empty_like(self._c[1:])
-        h, c, a, tanh_c = self._h.unbind(0), self._c.unbind(0), x_TxBxG.unbind(0), self._tanh_c.unbind(0)
-        # views made all at once: one at a time they would cost as much as the gates themselves
-        i_f = x_TxBxG[..., : 2 * size].unbind(0)
-        i, f, g, o = (gate_TxBxH.unbind(0) for gate_TxBxH in _by_gate(x_TxBxG, size).unbind(2))
-        for t in range(n_steps):
-            a[t].addmm_(h[t], weight_HxG)
-            i_f[t].sigmoid_()
-            torch.mul(f[t], c[t], out=c[t + 1]).addcmul_(i[t], g[t].tanh_())
-            torch.mul(o[t].sigmoid_(), torch.tanh(c[t + 1], out=tanh_c[t]), out=h[t + 1])
+        weight_HxG, n_steps = self.weight_GxH.t().contiguous(), len(x_TxBxG)
+        self._gates, self._h, self._c = x_TxBxG, *(_states(state, n_steps) for state in states)
+        self._tanh_c = self.workspace.room("tanh_c", n_steps, states[1])
+
+        def advance(low: int, high: int) -> None:
+            a, h = (array.unbind(0) for array in _columns(low, high, x_TxBxG, self._h))
+            step = self._step(gates.lstm, low, high, self._gates, self._c, self._tanh_c, self._h)
+            for t in range(n_steps):
+                a[t].addmm_(h[t], weight_HxG)
+                step(t)
+
+        self._by_columns(x_TxBxG.shape[1], advance)
         return self._h, self._c
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        size = self.weight_GxH.shape[1]
-        i, f, g, o = _by_gate(self._gates, size).unbind(2)
-        d_gates_TxBxG, h_to_c_TxBxH = torch.empty_like(self._gates), torch.empty_like(self._tanh_c)
-        # d_a_i = d_c g i (1 - i), and so on: every gradient starts as what d_c (d_h: the output gate) will multiply
-        i_slope, f_slope, g_slope, o_slope = _by_gate(d_gates_TxBxG, size).unbind(2)
-        _sigmoid_backward(g, i, grad_input=i_slope)
-        _sigmoid_backward(self._c[:-1], f, grad_input=f_slope)
-        _tanh_backward(i, g, grad_input=g_slope)
-        _sigmoid_backward(self._tanh_c, o, grad_input=o_slope)
-        _tanh_backward(o, self._tanh_c, grad_input=h_to_c_TxBxH)
-        d_gates, by_gate = d_gates_TxBxG.unbind(0), _by_gate(d_gates_TxBxG, size)
-        d_ifg, d_o = by_gate[:, :, :3].unbind(0), by_gate[:, :, 3].unbind(0)
-        d_out, h_to_c, kept = d_out_TxBxH.unbind(0), h_to_c_TxBxH.unbind(0), f.unbind(0)
-        d_h_BxH, d_c_BxH = d_out[-1] + d_last[0], d_last[1].clone()
-        d_c_Bx1xH = d_c_BxH[:, None]
-        for t in range(len(d_out) - 1, -1, -1):
-            d_c_BxH.addcmul_(d_h_BxH, h_to_c[t])
-            d_ifg[t].mul_(d_c_Bx1xH)
-            d_o[t].mul_(d_h_BxH)
-            d_c_BxH.mul_(kept[t])
-            if t:
-                torch.addmm(d_out[t - 1], d_gates[t], self.weight_GxH, out=d_h_BxH)
-        return d_gates_TxBxG, d_gates_TxBxG, (d_gates[0] @ self.weight_GxH, d_c_BxH)
+        n_steps = len(d_out_TxBxH)
+        d_h_BxH, d_c_BxH = d_out_TxBxH[-1] + d_last[0], d_last[1].clone()
+        d_gates_TxBxG = self.workspace.room("d_gates", n_steps, self._gates[0])
+        arrays = self._gates, self._c, self._tanh_c, d_h_BxH, d_c_BxH, d_gates_TxBxG
+
+        def go_back(low: int, high: int) -> None:
+            step = self._step(gates.lstm_back, low, high, *arrays)
+            d_gates, d_out = (array.unbind(0) for array in _columns(low, high, d_gates_TxBxG, d_out_TxBxH))
+            for t in range(n_steps - 1, -1, -1):
+                step(t)
+                if t:
+                    torch.addmm(d_out[t - 1], d_gates[t], self.weight_GxH, out=d_h_BxH[low:high])
+
+        self._by_columns(d_out_TxBxH.shape[1], go_back)
+        return d_gates_TxBxG, d_gates_TxBxG, (d_gates_TxBxG[0] @ self.weight_GxH, d_c_BxH)
 
 
 RECURRENCES: Mapping[tuple[str, str], type[Recurrence]] = {
@@ -191,14 +273,12 @@ RECURRENCES: Mapping[tuple[str, str], type[Recurrence]] = {
 }
 
 
-def recur(
-    kind: type[Recurrence], x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor, states: States
-) -> tuple[Tensor, States]:
+def recur(steps: Steps, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor, states: States) -> tuple[Tensor, States]:
     """Outputs (T, B, H) and the states (B, H) after the last step, differentiable once by all tensors given.
 
     `x_TxBxG`, the product with the inputs and what is added to it, is overwritten.
     """
-    out_TxBxH, *last = _Recur.apply(kind, x_TxBxG, weight_GxH, bias_H, *states)  # type: ignore[no-untyped-call]
+    out_TxBxH, *last = _Recur.apply(steps, x_TxBxG, weight_GxH, bias_H, *states)  # type: ignore[no-untyped-call]
     return out_TxBxH, tuple(last)
 
 
@@ -206,12 +286,10 @@ class _Recur(torch.autograd.Function):
     """A recurrence as one operation for autograd."""
 
     @staticmethod
-    def forward(
-        ctx: Any, kind: type[Recurrence], x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor, *states: Tensor
-    ) -> States:
-        recurrence = kind(weight_GxH, bias_H)
-        all_T1xBxH = recurrence.forward(x_TxBxG, states)
-        ctx.recurrence, ctx.h_T1xBxH = recurrence, all_T1xBxH[0]
+    def forward(ctx: Any, steps: Steps, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor, *states: Tensor) -> States:
+        recurrence = steps.begin(x_TxBxG, weight_GxH, bias_H)
+        all_T1xBxH = recurrence.forward(x_TxBxG.detach(), states)
+        ctx.steps, ctx.recurrence, ctx.h_T1xBxH = steps, recurrence, all_T1xBxH[0]
         return all_T1xBxH[0][1:], *(state_T1xBxH[-1].clone() for state_T1xBxH in all_T1xBxH)
 
     @staticmethod
@@ -221,16 +299,17 @@ class _Recur(torch.autograd.Function):
         d_gates_NxG = d_gates_TxBxG.flatten(0, 1)
         d_weight_GxH = d_gates_NxG.t() @ ctx.h_T1xBxH[:-1].flatten(0, 1)
         d_bias_H = d_gates_NxG[:, d_gates_NxG.shape[1] - len(ctx.recurrence.bias_H) :].sum(0)
+        ctx.steps.end(ctx.recurrence)
         return None, d_x_TxBxG, d_weight_GxH, d_bias_H, *d_states
 
 
-def _room(first_BxH: Tensor, n_steps: int) -> Tensor:
+def _states(first_BxH: Tensor, n_steps: int) -> Tensor:
     """Room for the states of all steps, (T + 1, B, H), the one before step 0 filled in."""
     states_T1xBxH = first_BxH.new_empty(n_steps + 1, *first_BxH.shape)
     states_T1xBxH[0] = first_BxH
     return states_T1xBxH
 
 
-def _by_gate(gates_TxBxG: Tensor, size: int) -> Tensor:
-    """The gates apart, (T, B, n_gates, H), a view."""
-    return gates_TxBxG.view(*gates_TxBxG.shape[:2], -1, size)
+def _columns(low: int, high: int, *arrays: Tensor) -> tuple[Tensor, ...]:
+    """Some columns of arrays (…, B, X), as views."""
+    return tuple(array[..., low:high, :] for array in arrays)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lmzoo.neural.cells import ACTIVATIONS, CELLS, States, one_hot
-from lmzoo.neural.recurrence import RECURRENCES, recur
+from lmzoo.neural.recurrence import RECURRENCES, Steps, recur
 
 
 class ScratchLayer(nn.Module):
@@ -31,7 +31,7 @@ class ScratchLayer(nn.Module):
         super().__init__()
         self.cell = CELLS[cell]
         self.activation = activation
-        self.recurrence = RECURRENCES[cell, activation]
+        self.steps = Steps(RECURRENCES[cell, activation])
         self.by_lookup = by_lookup
         self.by_loop = by_loop
         n_rows = self.cell.n_gates * hidden
@@ -65,7 +65,7 @@ class ScratchLayer(nn.Module):
         x_TxBxG = self._input_product(inputs, embedding_VxI)
         if self.by_loop:
             return self._loop(x_TxBxG, states)
-        return recur(self.recurrence, x_TxBxG, self.weight_hh, self.inner_bias(), states)
+        return recur(self.steps, x_TxBxG, self.weight_hh, self.inner_bias(), states)
 
     def _loop(self, x_TxBxG: Tensor, states: States) -> tuple[Tensor, States]:
         weight_HxG, bias_H, activation = self.weight_hh.t(), self.inner_bias(), ACTIVATIONS[self.activation]

@@ -16,7 +16,7 @@ from lmzoo.neural.config import RecurrentConfig  # noqa: E402
 from lmzoo.neural.library import LibraryLayer  # noqa: E402
 from lmzoo.neural.network import Dropout, RecurrentNetwork, initialize  # noqa: E402
 from lmzoo.neural.optimizers import OPTIMIZERS, clip_global_norm  # noqa: E402
-from lmzoo.neural.recurrence import RECURRENCES, recur  # noqa: E402
+from lmzoo.neural.recurrence import RECURRENCES, Steps, recur  # noqa: E402
 from lmzoo.neural.scan import SCANS, input_product  # noqa: E402
 from lmzoo.neural.scratch import ScratchLayer  # noqa: E402
 
@@ -159,7 +159,7 @@ def test_gradients_written_out_are_those_of_small_differences(cell: str, activat
     leaves = [torch.randn(size, generator=drawing, dtype=torch.float64).requires_grad_() for size in sizes]
 
     def outputs(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *states: torch.Tensor) -> tuple[object, ...]:
-        out, last = recur(kind, x.clone(), weight, bias, states)
+        out, last = recur(Steps(kind), x.clone(), weight, bias, states)
         return out, *last
 
     assert torch.autograd.gradcheck(outputs, leaves)

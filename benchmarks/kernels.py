@@ -74,9 +74,7 @@ def of_torch(corpus: Corpus, setting: Setting) -> Step:
 
 def rates(sides: Sequence[Step], rounds: int, block_s: float = BLOCK_S) -> list[list[float]]:
     """Tokens per second of each side in each round, the sides in turn; a first round warms up and is not counted."""
-    rows = []
-    for _ in range(rounds + 1):
-        rows.append([_rate(step, block_s) for step in sides])
+    rows = [[_rate(step, block_s) for step in sides] for _ in range(rounds + 1)]
     return rows[1:]
 
 

@@ -1,4 +1,4 @@
-"""A recurrent network as anybody would train it with torch's own layers, without lmzoo: the other side of comparisons."""
+"""A recurrent network as anybody would train it with torch's own layers: the other side of comparisons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlainTraining:
         logits_NxV = self._output(hidden_TxBxH).flatten(0, 1)
         loss = functional.cross_entropy(logits_NxV, self._targets_TxB.flatten())
         self._optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         self._state = tuple(s.detach() for s in state) if isinstance(state, tuple) else state.detach()

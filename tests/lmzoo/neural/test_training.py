@@ -23,7 +23,7 @@ from lmzoo.errors import (
     VocabularyMismatchError,
 )
 from lmzoo.interface import Progress
-from lmzoo.registry import create_trainer
+from lmzoo.registry import create_trainer, resolve_config
 
 torch = pytest.importorskip("torch")
 
@@ -56,8 +56,13 @@ def for_each(steps: Iterator[Progress], act: Callable[[Progress], object]) -> No
         act(progress)
 
 
-def small(name: str, extra: str = "") -> str:
-    return f"{name.removesuffix(' residual')}:{SMALL},{OWN.get(name, 'embedding=5,num_steps=6')}{extra}"
+def small(name: str, extra: str = "", shared: str = SMALL) -> str:
+    return f"{name.removesuffix(' residual')}:{shared},{OWN.get(name, 'embedding=5,num_steps=6')}{extra}"
+
+
+def of_default_batches(name: str) -> str:
+    """Few units, batches as they are by default."""
+    return small(name, shared="hidden=12").replace(",num_steps=6", "")
 
 
 def weights_after(spec: str, corpus: Corpus, seed: int = 0, max_steps: int = 8) -> dict[str, np.ndarray]:
@@ -238,8 +243,8 @@ def test_a_text_shorter_than_a_batch_will_do(name: str, text: str, sampling: str
     """With the defaults of every model; one message says what was asked for and what is used."""
     content, documents = TEXTS[text]
     corpus = corpus_of(content, documents)
-    spec = f"{name}:hidden=12,embedding=5"
-    if name != "mlp":
+    spec = of_default_batches(name)
+    if not name.startswith("mlp"):
         spec += f",sampling={sampling}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -252,9 +257,10 @@ def test_a_text_shorter_than_a_batch_will_do(name: str, text: str, sampling: str
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_text_that_fills_a_batch_is_not_remarked_on(name: str) -> None:
-    size = 256 if name == "mlp" else 32 * 32
+    config = resolve_config(of_default_batches(name))
+    size = config.batch_size * getattr(config, "num_steps", 1)
     # warnings are errors
-    assert lmzoo.train(f"{name}:hidden=12,embedding=5", corpus_of("abcd" * (size // 4)), max_steps=1)
+    assert lmzoo.train(of_default_batches(name), corpus_of("abcd" * (size // 4)), max_steps=1)
 
 
 def test_a_text_without_tokens_is_refused() -> None:

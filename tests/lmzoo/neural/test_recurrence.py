@@ -40,7 +40,7 @@ def everything(steps: Steps, leaves: list[torch.Tensor]) -> list[torch.Tensor]:
     """Outputs, last states, and all gradients of a sum that reaches every output and state."""
     x, weight, bias, *states = leaves
     out, last = recur(steps, x.clone(), weight, bias, tuple(states))
-    loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)).sum()
+    loss = (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view_as(out)).sum()
     loss = loss + sum(state.square().sum() for state in last)
     return [out.detach(), *(state.detach() for state in last), *torch.autograd.grad(loss, leaves)]
 
@@ -79,6 +79,17 @@ def test_float64_is_never_left_to_compiled_gates() -> None:
         leaves = leaves_of(kind, 3, 2, 0, torch.float64)
         compiled, plain = (everything(Steps(RECURRENCES[kind], is_compiled=how), leaves) for how in (True, False))
         assert all(torch.equal(left, right) for left, right in zip(compiled, plain, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_takes_the_same_steps(kind: tuple[str, str]) -> None:
+    """In float64, values and gradients; with compiled gates asked for, which are the processor's alone."""
+    leaves = leaves_of(kind, 6, 3, 2, torch.float64)
+    wanted = everything(Steps(RECURRENCES[kind]), leaves)
+    on_device = [leaf.detach().cuda().requires_grad_() for leaf in leaves]
+    for found, exact in zip(everything(Steps(RECURRENCES[kind], is_compiled=True), on_device), wanted, strict=True):
+        torch.testing.assert_close(found.cpu(), exact, rtol=1e-10, atol=1e-10)
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ def test_a_model_that_has_no_perplexity_is_refused_not_failed(corpus: CorpusSpec
 
 @pytest.mark.torch
 @pytest.mark.parametrize("limits", [{"max_steps": 1}, {"max_steps": 40}, {"budget_s": 30.0}])
-@pytest.mark.parametrize("cell", ["rnn-scratch:activation=relu", "lstm-scratch:", "gru-cudnn:", "mlp:"])
+@pytest.mark.parametrize("cell", ["rnn-scratch:activation=relu", "lstm-scratch:", "gru-cudnn:", "mlp:", "transformer:"])
 def test_a_learning_rate_beyond_all_reason_is_a_divergence(
     corpus: CorpusSpec, cell: str, limits: dict[str, float]
 ) -> None:

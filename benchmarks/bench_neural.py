@@ -47,7 +47,7 @@ def note_rate(benchmark: Any, n_tokens: float) -> None:
         benchmark.extra_info["tokens_per_s"] = n_tokens / benchmark.stats["median"]
 
 
-@pytest.mark.parametrize("name", [*RECURRENT, "mlp"])
+@pytest.mark.parametrize("name", [*RECURRENT, "mlp", "transformer"])
 def test_training(benchmark: Any, corpus: Corpus, name: str) -> None:
     _, steps = begun(name, corpus)
     done: list[Progress] = []
@@ -55,7 +55,7 @@ def test_training(benchmark: Any, corpus: Corpus, name: str) -> None:
     note_rate(benchmark, STEPS * done[-1].tokens / done[-1].steps)
 
 
-@pytest.mark.parametrize("name", [*RECURRENT, "mlp"])
+@pytest.mark.parametrize("name", [*RECURRENT, "mlp", "transformer"])
 def test_next_token(benchmark: Any, corpus: Corpus, name: str) -> None:
     """One token read and the next one's distribution asked for, as sampling does."""
     model, _ = begun(name, corpus)
@@ -63,7 +63,7 @@ def test_next_token(benchmark: Any, corpus: Corpus, name: str) -> None:
     benchmark(lambda: model.next_logprobs(model.logprobs(token, state)[1]))
 
 
-@pytest.mark.parametrize("name", [*RECURRENT, "mlp"])
+@pytest.mark.parametrize("name", [*RECURRENT, "mlp", "transformer"])
 def test_one_long_document(benchmark: Any, corpus: Corpus, name: str) -> None:
     model, _ = begun(name, corpus)
     tokens_1xL = corpus.train.ids_N[None, :SCORED_TOKENS]

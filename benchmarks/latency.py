@@ -38,7 +38,7 @@ _ROUNDS = 7
 _TOKENS_A_ROUND = 1_000
 _LETTERS = "abcdefghijklmnopqrstuvwxyz "
 # of one ln p: what two kernels may differ by in float32
-_TOLERANCE = 1e-4
+TOLERANCE = 1e-4
 
 # reads a token and gives ln p of the next one, (V,)
 Reader = Callable[[int], npt.NDArray[np.float32]]
@@ -111,8 +111,8 @@ def check_agreement(sides: Mapping[str, Reader], tokens_N: Sequence[int]) -> Non
         answers = {name: np.exp(read(token)) for name, read in sides.items()}
         for name, answer_V in answers.items():
             miss = float(np.abs(answer_V - answers[PLAIN]).max())
-            if not miss <= _TOLERANCE:
-                raise RuntimeError(f"{name} is {miss:.1g} off {PLAIN}, at most {_TOLERANCE:g} is rounding")
+            if not miss <= TOLERANCE:
+                raise RuntimeError(f"{name} is {miss:.1g} off {PLAIN}, at most {TOLERANCE:g} is rounding")
 
 
 def seconds(

@@ -25,6 +25,10 @@ Ids = npt.NDArray[np.integer[Any]]
 # of a token (docs/figures.md), and how many tokens are read at the least once one is.
 _SAVED_NS_PER_TOKEN = 5_000
 _FEW_TOKENS = 100
+# It takes texts one after the other.  Several together are worth more to BLAS where the weights do not stay in a core's
+# second cache from one to the next, and where there is one gate only.
+_MOST_TEXTS = 8
+_MOST_BYTES = 1 << 20
 
 _NO_INPUT = np.zeros(0, np.float32)
 
@@ -57,14 +61,17 @@ class HostNetwork:
             for k in range(config.layers)
         ]
         self._output = (views["output.weight"], views["output.bias"], network.bos_mask_V.numpy())
-        self._scan = self._scan_one_text = SCANS[config.cell, config.activation]
+        self._scan = self._compiled_scan = SCANS[config.cell, config.activation]
         self._log_softmax = log_softmax
         self._step: Callable[..., None] | None = None
+        self._most_texts = 0
         if compiled.is_worth_it(_FEW_TOKENS, _SAVED_NS_PER_TOKEN):
             from lmzoo.compiled import cells
 
             kind = cells.KINDS[config.cell, config.activation]
-            self._scan_one_text, self._step = partial(cells.scan, kind), partial(cells.step, kind)
+            self._compiled_scan, self._step = partial(cells.scan, kind), partial(cells.step, kind)
+            is_small = self._layers[0].weight_hh_GxH.nbytes <= _MOST_BYTES
+            self._most_texts = _MOST_TEXTS if is_small and CELLS[config.cell].n_gates > 1 else 1
             self._log_softmax = cells.log_softmax
 
     @classmethod
@@ -84,7 +91,7 @@ class HostNetwork:
         if self._step and ids_TxB.size == 1:
             after_SxKx1xH = self._advance_by_one(self._step, ids_TxB.item(), states_SxKxBxH)
             return after_SxKx1xH[:1, -1], after_SxKx1xH
-        scan = self._scan_one_text if ids_TxB.shape[1] == 1 else self._scan
+        scan = self._compiled_scan if ids_TxB.shape[1] <= self._most_texts else self._scan
         after_SxKxBxH = np.empty_like(states_SxKxBxH)
         inputs_NxI = self._embedding
         for k, layer in enumerate(self._layers):

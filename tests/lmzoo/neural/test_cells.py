@@ -177,6 +177,23 @@ def test_a_table_of_symbols_serves_as_well_as_a_product_a_token(embedding: int, 
     torch.testing.assert_close(outputs, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(("cell", "activation"), KINDS)
+def test_a_long_scan_is_its_parts(cell: str, activation: str) -> None:
+    """Weights are laid out anew for many steps only."""
+    rng = np.random.default_rng(0)
+    n_rows = CELLS[cell].n_gates * H
+    x = rng.normal(size=(300, 1, n_rows))
+    weight, bias = rng.uniform(-0.3, 0.3, size=(n_rows, H)), rng.normal(size=n_rows)
+    results = []
+    for size in (300, 5):
+        states, out = np.zeros((CELLS[cell].n_states, 1, H)), np.empty((300, 1, H))
+        for start in range(0, 300, size):
+            SCANS[cell, activation](x[start : start + size], weight, bias, states, out[start : start + size])
+        results.append((out, states))
+    for whole, parts in zip(*results, strict=True):
+        np.testing.assert_allclose(whole, parts, rtol=TOLERANCES["float64"], atol=TOLERANCES["float64"])
+
+
 @pytest.mark.parametrize("embedding", [None, np.arange(20.0).reshape(5, 4)])
 def test_the_input_product_is_the_same_by_table_and_by_token(embedding: np.ndarray | None) -> None:
     rng = np.random.default_rng(0)

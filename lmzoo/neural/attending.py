@@ -58,8 +58,7 @@ class TransformerModel(NeuralModel[TransformerState]):
         """A layer reaches `span` tokens back from where the layer above it looks: K spans and the newest token."""
         return self.config.layers * self.config.span + 1
 
-    @property
-    def kernel_name(self) -> str:
+    def _kernel(self) -> str:
         return f"torch-{self.network.device.type}"
 
     @torch.inference_mode()

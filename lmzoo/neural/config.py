@@ -26,7 +26,7 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from lmzoo.errors import OptionValueError, did_you_mean
 
@@ -41,6 +41,8 @@ Input = Literal["lookup", "onehot"]
 Sampling = Literal["sequential", "random"]
 Schedule = Literal["constant", "cosine"]
 Variant = Literal["plain", "residual"]
+Softmax = Literal["auto", "full", "sampled"]
+Precision = Literal["float32", "bfloat16"]
 
 # stands for "the recipe decides"; no config keeps it
 FROM_RECIPE: Any = None
@@ -108,7 +110,11 @@ _TRANSFORMER: Mapping[Recipe, Mapping[str, Any]] = {
 # a feed-forward layer inside a transformer is so many times as wide as the model (Vaswani et al. 2017)
 _FEED_FORWARD_FACTOR = 4
 
+# symbols beyond which softmax=auto is sampled; measured, see docs/figures.md
+FULL_SOFTMAX_UP_TO = 5_000
+
 _LEAST: Mapping[str, int] = {
+    "samples": 1,
     "hidden": 1,
     "layers": 1,
     "heads": 1,
@@ -146,6 +152,11 @@ class RecurrentConfig:
         input: lookup, or onehot: a product with one-hot rows, the same numbers computed as the textbook has them.
         sampling: sequential (state goes on from batch to batch) or random (it starts anew).
         schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+        softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
+            batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
+        samples: symbols drawn on average for a batch by the sampled softmax.
+        precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
+            changed, stored and scored in float32.
     """
 
     cell: CellName = "lstm"
@@ -165,6 +176,9 @@ class RecurrentConfig:
     input: Input = FROM_RECIPE
     sampling: Sampling = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
+    softmax: Softmax = "auto"
+    samples: int = 1000
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         _check_choices(self, ("cell", "kernel", "recipe"))
@@ -201,6 +215,11 @@ class WindowConfig:
         dropout: share of units dropped, of the embeddings and of every hidden layer.
         activation: tanh, relu or gelu; what is left out is tanh of a plain network, gelu of a residual one.
         schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+        softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
+            batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
+        samples: symbols drawn on average for a batch by the sampled softmax.
+        precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
+            changed, stored and scored in float32.
     """
 
     recipe: Recipe = "default"
@@ -216,6 +235,9 @@ class WindowConfig:
     dropout: float = FROM_RECIPE
     activation: WindowActivation = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
+    softmax: Softmax = "auto"
+    samples: int = 1000
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         _check_choices(self, ("recipe", "variant"))
@@ -244,6 +266,10 @@ class TransformerConfig:
         dropout: share of numbers dropped, of the embeddings and of what every layer adds.
         sampling: sequential (what was seen goes on from batch to batch) or random (it starts anew).
         schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+        softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
+            batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
+        samples: symbols drawn on average for a batch by the sampled softmax.
+        precision: float32 alone: positions are complex factors, which bfloat16 does not have.
     """
 
     recipe: Recipe = "default"
@@ -260,6 +286,9 @@ class TransformerConfig:
     dropout: float = FROM_RECIPE
     sampling: Sampling = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
+    softmax: Softmax = "auto"
+    samples: int = 1000
+    precision: ClassVar[Precision] = "float32"
 
     def __post_init__(self) -> None:
         _check_choices(self, ("recipe",))
@@ -287,6 +316,17 @@ class TransformerConfig:
 Config = RecurrentConfig | WindowConfig | TransformerConfig
 
 
+def resolved_softmax(config: Config, n_symbols: int) -> Softmax:
+    """full or sampled: what softmax=auto means for a vocabulary of this size.
+
+    Adam divides each gradient by its usual size, so that the rare, large ones of a sampled softmax do not add up to
+    what they are on average: it gets the full one.
+    """
+    if config.softmax != "auto":
+        return config.softmax
+    return "sampled" if config.optimizer == "sgd" and n_symbols > FULL_SOFTMAX_UP_TO else "full"
+
+
 def _fill(config: Config, values: Mapping[str, Any]) -> None:
     """Give the fields that were left out their values."""
     for name, value in values.items():
@@ -297,11 +337,12 @@ def _fill(config: Config, values: Mapping[str, Any]) -> None:
 def _check(config: Config) -> None:
     """Every field has the type of its annotation and a value in range."""
     hints = typing.get_type_hints(type(config))
-    choices = [f.name for f in dataclasses.fields(config) if typing.get_origin(hints[f.name]) is Literal]
+    names = [field.name for field in dataclasses.fields(config)]
+    choices = [name for name in names if typing.get_origin(hints[name]) is Literal]
     _check_choices(config, choices)
-    for name, hint in hints.items():
+    for name in names:
         if name not in choices:
-            _check_number(name, getattr(config, name), hint)
+            _check_number(name, getattr(config, name), hints[name])
     if config.lr == 0:
         raise OptionValueError("lr must be above 0, got 0")
     if config.dropout >= 1:

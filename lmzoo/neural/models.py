@@ -17,7 +17,7 @@ from torch import Tensor
 from lmzoo.errors import InputError, TokenError
 from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.neural.cells import CELLS
-from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig
+from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.host import HostNetwork
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork
 from lmzoo.neural.transformer import TransformerNetwork
@@ -100,9 +100,14 @@ class NeuralModel(ABC, Generic[State]):
         return sum(weight.numel() for weight in self.network.weights().values())
 
     @property
-    @abstractmethod
     def kernel_name(self) -> str:
-        """What computes it: scratch, torch-cpu, torch-cuda or cudnn."""
+        """What computes it: scratch, torch-cpu, torch-cuda or cudnn; +sampled, +bfloat16 where training did so."""
+        choices: tuple[str, str] = (resolved_softmax(self.config, len(self.vocab)), self.config.precision)
+        return "+".join((self._kernel(), *(choice for choice in choices if choice in ("sampled", "bfloat16"))))
+
+    @abstractmethod
+    def _kernel(self) -> str:
+        """What computes the layers."""
 
     @abstractmethod
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> State:
@@ -226,8 +231,7 @@ class RecurrentModel(NeuralModel[RecurrentState]):
         # addresses mean nothing in another process, and views of a copied network are copies
         return {**vars(self), "_views": None}
 
-    @property
-    def kernel_name(self) -> str:
+    def _kernel(self) -> str:
         if self.config.kernel == "scratch":
             return "scratch"
         return "cudnn" if self.network.device.type == "cuda" else "torch-cpu"
@@ -314,8 +318,7 @@ class WindowModel(NeuralModel[WindowState]):
     def context_size(self) -> int:  # type: ignore[override]
         return self.config.context_size
 
-    @property
-    def kernel_name(self) -> str:
+    def _kernel(self) -> str:
         return f"torch-{self.network.device.type}"
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> WindowState:

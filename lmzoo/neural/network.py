@@ -16,7 +16,9 @@ from lmzoo.neural.cells import ACTIVATIONS, CELLS, States, one_hot
 from lmzoo.neural.config import RecurrentConfig, WindowConfig
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.residual import FeedForward, Linear, Norm
+from lmzoo.neural.rows import lookup
 from lmzoo.neural.scratch import ScratchLayer
+from lmzoo.neural.softmax import Sampler, full_nats, sampled_nats
 
 WINDOW_ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "gelu": functional.gelu}
 
@@ -33,7 +35,8 @@ class Dropout:
 
     def __call__(self, x: Tensor) -> Tensor:
         shape = (1, *x.shape[1:]) if x.ndim == 3 else x.shape
-        kept = torch.rand(shape, generator=self._generator, device=x.device, dtype=x.dtype) >= self.share
+        # drawn in float32: multiples of 1/256, as bfloat16 has them, would drop another share
+        kept = torch.rand(shape, generator=self._generator, device=x.device) >= self.share
         return x * kept / (1.0 - self.share)
 
 
@@ -65,6 +68,15 @@ class Network(nn.Module):
     def logits(self, hidden_NxH: Tensor) -> Tensor:
         """Unnormalised ln p of every symbol, (N, V)."""
         return functional.linear(hidden_NxH, self.output_weight, self.output_bias + self.bos_mask_V)
+
+    def mean_nats(self, hidden_NxH: Tensor, targets_N: Tensor, sampler: Sampler | None = None) -> Tensor:
+        """What training minimises: the mean of -ln p(target), by the full softmax or with a sampled normaliser."""
+        # sums are float32 at least, whatever the products are
+        wide = torch.promote_types(self.output_bias.dtype, torch.float32)
+        bias_V = self.output_bias.to(wide) + self.bos_mask_V
+        if sampler is None:
+            return full_nats(hidden_NxH, self.output_weight, bias_V, targets_N)
+        return sampled_nats(hidden_NxH, self.output_weight, bias_V, targets_N, sampler)
 
 
 class RecurrentNetwork(Network):
@@ -108,7 +120,7 @@ class RecurrentNetwork(Network):
         if self.embedding is None or (self.by_lookup and not dropout and isinstance(self.layers[0], ScratchLayer)):
             return ids_TxB
         if self.by_lookup:
-            x_TxBxE = functional.embedding(ids_TxB, self.embedding)
+            x_TxBxE = lookup(ids_TxB, self.embedding)
         else:
             x_TxBxE = one_hot(ids_TxB, self.embedding.t()) @ self.embedding
         return dropout(x_TxBxE) if dropout else x_TxBxE
@@ -175,7 +187,7 @@ class WindowNetwork(Network):
 
     def forward(self, windows_NxC: Tensor, dropout: Dropout | None = None) -> Tensor:
         """What the output layer reads, (N, H); the oldest token comes first."""
-        x_NxM = functional.embedding(windows_NxC, self.embedding).flatten(1)
+        x_NxM = lookup(windows_NxC, self.embedding).flatten(1)
         hidden_NxH: Tensor = self.layers(x_NxM, dropout)
         return dropout(hidden_NxH) if dropout else hidden_NxH
 

@@ -29,7 +29,7 @@ class Optimizer(Protocol):
         """What it keeps of earlier gradients, by what it is, a tensor for each parameter: the very ones it works on."""
 
     def step(self, gradients: Sequence[Tensor], lr: float) -> None:
-        """Change the parameters in place."""
+        """Change the parameters in place.  A gradient may be one of some rows alone: a coalesced sparse tensor."""
 
 
 class Sgd:
@@ -51,7 +51,10 @@ class Sgd:
 
 
 class Adam:
-    """Adam with bias correction (Kingma & Ba 2015, algorithm 1); beta 0.9 and 0.999, epsilon 1e-8."""
+    """Adam with bias correction (Kingma & Ba 2015, algorithm 1); beta 0.9 and 0.999, epsilon 1e-8.
+
+    Rows that a sparse gradient leaves out have a gradient of 0, by which their moments fall and move them still.
+    """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self._parameters = parameters
@@ -71,8 +74,9 @@ class Adam:
         for parameter, gradient, mean, square in zip(
             self._parameters, gradients, self._mean, self._square, strict=True
         ):
-            mean.lerp_(gradient, 1.0 - _BETA1)
-            square.mul_(_BETA2).addcmul_(gradient, gradient, value=1.0 - _BETA2)
+            whole = gradient.to_dense() if gradient.is_sparse else gradient
+            mean.lerp_(whole, 1.0 - _BETA1)
+            square.mul_(_BETA2).addcmul_(whole, whole, value=1.0 - _BETA2)
             divisor = square.sqrt().div_(square_root).add_(_EPSILON)
             parameter.addcdiv_(mean, divisor, value=-lr / mean_share)
 
@@ -99,10 +103,11 @@ def clip_global_norm(gradients: Sequence[Tensor], largest: float) -> Tensor:
 
     Returns the norm that they had.
     """
-    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+    numbers = [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in numbers]))
     if largest:
         # the same operations whether it bites or not, so that nothing waits for the device
         factor = (largest / norm).clamp(max=1.0)
-        for gradient in gradients:
+        for gradient in numbers:
             gradient.mul_(factor)
     return norm

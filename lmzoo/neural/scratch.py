@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from lmzoo.neural.cells import ACTIVATIONS, CELLS, States, one_hot
 from lmzoo.neural.recurrence import RECURRENCES, Steps, recur
+from lmzoo.neural.rows import lookup
 
 
 class ScratchLayer(nn.Module):
@@ -87,5 +88,5 @@ class ScratchLayer(nn.Module):
             # the product with each symbol once is less work than with each token
             table_VxG = functional.linear(embedding_VxI, self.weight_ih, self.input_bias())
         else:
-            return functional.linear(functional.embedding(inputs, embedding_VxI), self.weight_ih, self.input_bias())
+            return functional.linear(lookup(inputs, embedding_VxI), self.weight_ih, self.input_bias())
         return table_VxG.index_select(0, inputs.flatten()).view(*inputs.shape, -1)

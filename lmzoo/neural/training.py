@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import warnings
@@ -13,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from lmzoo.batches import largest_batch, random_batches, sequential_batches, warn_of_short_text
 from lmzoo.budget import Budget
@@ -29,11 +29,13 @@ from lmzoo.errors import (
 from lmzoo.interface import Arrays, Progress
 from lmzoo.neural.attending import TransformerModel
 from lmzoo.neural.checkpoint import Place, Standing, epochs
-from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig
+from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.models import RecurrentModel, WindowModel
-from lmzoo.neural.network import Dropout, RecurrentNetwork, WindowNetwork, initialize
+from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize
 from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, clip_global_norm
+from lmzoo.neural.precision import WorkingCopy, check_precision
+from lmzoo.neural.softmax import Sampler
 from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
 
@@ -75,8 +77,10 @@ class NeuralTrainer:
     """
 
     def __init__(self, config: Config, vocab: Vocab, device: str = "cpu") -> None:
+        config = dataclasses.replace(config, softmax=resolved_softmax(config, len(vocab)))
         self.config = config
         self._device = find_device(device)
+        check_precision(config.precision, self._device)
         self._model = _MODELS[type(config)](vocab, config)
         self._model.network.to(self._device)
         for module in self._model.network.modules():
@@ -102,16 +106,18 @@ class NeuralTrainer:
         standing = self._standing = self._resumed or self._started(rng)
         weights = self._weights()
         schedule = SCHEDULES[self.config.schedule]
-        losses = self._losses(train, rng, standing)
+        working = WorkingCopy(self._model.network, self.config.precision)
+        losses = self._losses(working.network, train, rng, standing)
         while not budget.is_spent:
             turn = next(losses)
-            gradients = torch.autograd.grad(turn.loss_nats, weights)
+            gradients = working.gradients(turn.loss_nats)
             norm = clip_global_norm(gradients, self.config.clip)
             loss_nats = float(turn.loss_nats.detach())
             step = standing.steps + 1
             if not (loss_nats < _LARGEST_LOSS_NATS and math.isfinite(float(norm))):
                 raise DivergedError(step)
             standing.optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
+            working.refresh()
             standing.steps, standing.place, standing.carried = step, turn.place, turn.carried
             standing.tokens += turn.n_tokens
             self._wait()
@@ -138,21 +144,37 @@ class NeuralTrainer:
     def _started(self, rng: np.random.Generator) -> Standing:
         drawn, dropping = _generators(rng, self._device)
         initialize(self._model.network, drawn)
-        return self._new_standing(dropping)
+        standing = self._new_standing(dropping)
+        if "softmax" in standing.generators:
+            standing.generators["softmax"].manual_seed(int(rng.integers(2**63)))
+        return standing
 
     def _new_standing(self, dropping: torch.Generator) -> Standing:
         optimizer = OPTIMIZERS[self.config.optimizer](self._weights())
-        return Standing(optimizer=optimizer, generators={"dropout": dropping})
+        generators = {"dropout": dropping}
+        if self.config.softmax == "sampled":
+            generators["softmax"] = torch.Generator(self._device)
+        return Standing(optimizer=optimizer, generators=generators)
 
     def _weights(self) -> list[Tensor]:
         return list(self._model.network.weights().values())
 
-    def _losses(self, train: Split, rng: np.random.Generator, standing: Standing) -> Iterator[Turn]:
-        share = self.config.dropout
+    def _losses(self, network: Network, train: Split, rng: np.random.Generator, standing: Standing) -> Iterator[Turn]:
+        share, config = self.config.dropout, self.config
         dropout = Dropout(share, standing.generators["dropout"]) if share else None
-        if isinstance(self._model, WindowModel):
-            return window_losses(self._model.config, self._model.network, train, rng, dropout, standing)
-        return recurrent_losses(self._model.config, self._model.network, train, rng, dropout, standing)
+        sampler = self._sampler(standing)
+        if isinstance(network, WindowNetwork):
+            assert isinstance(config, WindowConfig)
+            return window_losses(config, network, train, rng, dropout, standing, sampler)
+        assert isinstance(network, RecurrentNetwork | TransformerNetwork)
+        assert not isinstance(config, WindowConfig)
+        return recurrent_losses(config, network, train, rng, dropout, standing, sampler)
+
+    def _sampler(self, standing: Standing) -> Sampler | None:
+        if "softmax" not in standing.generators:
+            return None
+        vocab = self.model.vocab
+        return Sampler(vocab.counts_V, vocab.bos_id, self.config.samples, standing.generators["softmax"])
 
     def _wait(self) -> None:
         if self._device.type == "cuda":
@@ -166,6 +188,7 @@ def recurrent_losses(
     rng: np.random.Generator,
     dropout: Dropout | None,
     standing: Standing | None = None,
+    sampler: Sampler | None = None,
 ) -> Iterator[Turn]:
     """Losses of the batches of epoch after epoch, each computed with the weights of the moment it is asked for.
 
@@ -194,7 +217,7 @@ def recurrent_losses(
             mask_TxB = torch.from_numpy(batch.mask_TxB).to(device)
             hidden_NxH, targets_N = hidden_TxBxH[mask_TxB], targets_TxB[mask_TxB]
         yield Turn(
-            loss_nats=functional.cross_entropy(network.logits(hidden_NxH), targets_N),
+            loss_nats=network.mean_nats(hidden_NxH, targets_N, sampler),
             n_tokens=batch.n_tokens,
             epochs_done=epochs_done,
             place=place_after,
@@ -209,6 +232,7 @@ def window_losses(
     rng: np.random.Generator,
     dropout: Dropout | None,
     standing: Standing | None = None,
+    sampler: Sampler | None = None,
 ) -> Iterator[Turn]:
     """Losses of batches of windows, drawn without replacement, epoch after epoch; from the last of `standing` on."""
 
@@ -222,7 +246,7 @@ def window_losses(
     ):
         windows_BxC = torch.from_numpy(_windows(train, first_N, positions_B, config.context_size)).to(network.device)
         targets_B = torch.from_numpy(train.ids_N[positions_B]).long().to(network.device)
-        loss_nats = functional.cross_entropy(network.logits(network(windows_BxC, dropout)), targets_B)
+        loss_nats = network.mean_nats(network(windows_BxC, dropout), targets_B, sampler)
         yield Turn(loss_nats=loss_nats, n_tokens=len(positions_B), epochs_done=epochs_done, place=place)
 
 

@@ -213,7 +213,7 @@ class Trial:
             eval_tokens_per_s=repeats(rates),
             next_token_us=repeats([sum(values) / len(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
-            kernel=str(getattr(model, "kernel_name", "numpy")),
+            kernel=str(getattr(self._training.trainer, "kernel_name", getattr(model, "kernel_name", "numpy"))),
             kept="last" if kept.is_last else f"best validation at {kept.train_s:.2f} s",
         )
 

@@ -54,6 +54,11 @@ def is_worth_it(n_items: int, saved_ns: int) -> bool:
     return _missed_ns > _LOADING_NS and _works()
 
 
+def can_be_used() -> bool:
+    """Whether compiled code is allowed, installed and works here, for work that is known to be worth its loading."""
+    return os.environ.get(VARIABLE) != "0" and _works()
+
+
 class CompiledWarning(UserWarning):
     """Compiled code is installed and cannot be used, so numpy does the work."""
 

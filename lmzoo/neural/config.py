@@ -157,6 +157,7 @@ class RecurrentConfig:
         samples: symbols drawn on average for a batch by the sampled softmax.
         precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
             changed, stored and scored in float32.
+        deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
     """
 
     cell: CellName = "lstm"
@@ -179,6 +180,7 @@ class RecurrentConfig:
     softmax: Softmax = "auto"
     samples: int = 1000
     precision: Precision = "float32"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, ("cell", "kernel", "recipe"))
@@ -220,6 +222,7 @@ class WindowConfig:
         samples: symbols drawn on average for a batch by the sampled softmax.
         precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
             changed, stored and scored in float32.
+        deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
     """
 
     recipe: Recipe = "default"
@@ -238,6 +241,7 @@ class WindowConfig:
     softmax: Softmax = "auto"
     samples: int = 1000
     precision: Precision = "float32"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, ("recipe", "variant"))
@@ -270,6 +274,7 @@ class TransformerConfig:
             batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
         samples: symbols drawn on average for a batch by the sampled softmax.
         precision: float32 alone: positions are complex factors, which bfloat16 does not have.
+        deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
     """
 
     recipe: Recipe = "default"
@@ -289,6 +294,7 @@ class TransformerConfig:
     softmax: Softmax = "auto"
     samples: int = 1000
     precision: ClassVar[Precision] = "float32"
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, ("recipe",))
@@ -341,7 +347,9 @@ def _check(config: Config) -> None:
     choices = [name for name in names if typing.get_origin(hints[name]) is Literal]
     _check_choices(config, choices)
     for name in names:
-        if name not in choices:
+        if hints[name] is bool:
+            _check_bool(name, getattr(config, name))
+        elif name not in choices:
             _check_number(name, getattr(config, name), hints[name])
     if config.lr == 0:
         raise OptionValueError("lr must be above 0, got 0")
@@ -356,6 +364,11 @@ def _check_choices(config: Config, names: typing.Iterable[str]) -> None:
         if value not in choices:
             hint = did_you_mean(str(value), choices)
             raise OptionValueError(f"{name} is one of {', '.join(choices)}, got {value!r}.{hint}")
+
+
+def _check_bool(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise OptionValueError(f"{name} must be true or false, got {value!r}")
 
 
 def _check_number(name: str, value: Any, wanted: type) -> None:

@@ -60,6 +60,11 @@ class Steps:
     is_compiled: bool = False
     _free: list[Workspace] = field(default_factory=list)
 
+    @property
+    def has_gates(self) -> bool:
+        """Whether a step is more than its product and one activation."""
+        return issubclass(self.kind, Gru | Lstm)
+
     def begin(self, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor) -> Recurrence:
         """The recurrence of one batch."""
         is_compiled = self.is_compiled and x_TxBxG.dtype is torch.float32 and x_TxBxG.device.type == "cpu"

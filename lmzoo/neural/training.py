@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,30 +15,26 @@ from torch import Tensor
 
 from lmzoo.batches import largest_batch, random_batches, sequential_batches, warn_of_short_text
 from lmzoo.budget import Budget
+from lmzoo.compiled import can_be_used
 from lmzoo.corpus import Split
-from lmzoo.errors import (
-    DivergedError,
-    LmzooError,
-    MissingDeviceError,
-    OptionValueError,
-    TooShortError,
-    VocabularyMismatchError,
-)
+from lmzoo.errors import DivergedError, LmzooError, TooShortError, VocabularyMismatchError
 from lmzoo.interface import Arrays, Progress
 from lmzoo.neural.attending import TransformerModel
 from lmzoo.neural.checkpoint import Place, Standing, epochs
 from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig, resolved_softmax
+from lmzoo.neural.devices import Queue, algorithms, find_device, require_deterministic
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.models import RecurrentModel, WindowModel
 from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize
 from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, clip_global_norm
 from lmzoo.neural.precision import WorkingCopy, check_precision
+from lmzoo.neural.scratch import ScratchLayer
 from lmzoo.neural.softmax import Sampler
 from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
 
-# beyond it the perplexity is no finite number, though the loss itself may be: saturated units can hide a divergence
-_LARGEST_LOSS_NATS = math.log(sys.float_info.max)
+# numba takes half a second and more to load, and saves a step of 256 units some milliseconds
+_LEAST_COMPILED_S, _LEAST_COMPILED_STEPS = 10.0, 500
 _BATCHES = {"sequential": sequential_batches, "random": random_batches}
 
 TrainedModel = RecurrentModel | WindowModel | TransformerModel
@@ -81,6 +75,11 @@ class NeuralTrainer:
         self.config = config
         self._device = find_device(device)
         check_precision(config.precision, self._device)
+        if config.deterministic:
+            require_deterministic(self._device)
+        # how many steps are waited for at once
+        self.waits_for_every_step = self._device.type == "cpu"
+        self._takes_compiled_gates = False
         self._model = _MODELS[type(config)](vocab, config)
         self._model.network.to(self._device)
         for module in self._model.network.modules():
@@ -97,9 +96,10 @@ class NeuralTrainer:
     def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
         """Learn from new weights on, or from where `resume` put it, until the budget is spent.
 
-        Yields after every step, the device idle.  Nothing is taken from `valid`.  Raises `DivergedError` at the first
-        gradient, loss or perplexity that is not finite, before it could change a weight, and at the end for weights
-        that are not; `TooShortError` for a text without tokens.  Warns of one that does not fill a batch.
+        Yields after every step, on CUDA every 0.1 s or so, the device idle.  Nothing is taken from `valid`.  Raises
+        `DivergedError` at the first gradient, loss or perplexity that is not finite, before it could change a weight,
+        and at the end for weights that are not; `TooShortError` for a text without tokens.  Warns of one that does not
+        fill a batch.
         """
         _check_text(train, self.model.vocab)
         _note_short_text(train, self.config)
@@ -107,21 +107,26 @@ class NeuralTrainer:
         weights = self._weights()
         schedule = SCHEDULES[self.config.schedule]
         working = WorkingCopy(self._model.network, self.config.precision)
+        self._choose_gates(working.network, train, budget)
         losses = self._losses(working.network, train, rng, standing)
+        queue = Queue(device=self._device, watch=budget.watch, is_waiting=self.waits_for_every_step)
         while not budget.is_spent:
-            turn = next(losses)
-            gradients = working.gradients(turn.loss_nats)
-            norm = clip_global_norm(gradients, self.config.clip)
-            loss_nats = float(turn.loss_nats.detach())
-            step = standing.steps + 1
-            if not (loss_nats < _LARGEST_LOSS_NATS and math.isfinite(float(norm))):
-                raise DivergedError(step)
-            standing.optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
-            working.refresh()
+            with algorithms(self.config.deterministic):
+                turn = next(losses)
+                gradients = working.gradients(turn.loss_nats)
+                queue.add(turn.loss_nats, clip_global_norm(gradients, self.config.clip), gradients)
+                step = standing.steps + 1
+                loss_nats = queue.settle(step) if self.waits_for_every_step else math.nan
+                standing.optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
+                working.refresh()
             standing.steps, standing.place, standing.carried = step, turn.place, turn.carried
             standing.tokens += turn.n_tokens
-            self._wait()
             budget.note(steps_done=step, epochs_done=turn.epochs_done)
+            if not self.waits_for_every_step:
+                if not (queue.is_full or budget.is_spent):
+                    continue
+                loss_nats = queue.settle(step)
+                self._wait()
             yield Progress(tokens=standing.tokens, steps=step, loss_nats=loss_nats)
         if not all(bool(weight.isfinite().all()) for weight in weights):
             raise DivergedError(standing.steps)
@@ -140,6 +145,22 @@ class NeuralTrainer:
         standing = self._new_standing(torch.Generator(self._device))
         standing.restore(self._model.network.weights(), facts, arrays)
         self._resumed = standing
+
+    @property
+    def kernel_name(self) -> str:
+        """What trains it: the model's own kernel, `+numba` where compiled gates are taken."""
+        return self._model.kernel_name + ("+numba" if self._takes_compiled_gates else "")
+
+    def _choose_gates(self, network: Network, train: Split, budget: Budget) -> None:
+        """Take compiled gates for a training long enough: a matter of what was asked for, never of the load."""
+        layers = [module for module in network.modules() if isinstance(module, ScratchLayer)]
+        if not any(layer.steps.has_gates for layer in layers) or self._device.type != "cpu":
+            return
+        self._takes_compiled_gates = (
+            self.config.precision == "float32" and _is_long(self.config, train, budget) and can_be_used()
+        )
+        for layer in layers:
+            layer.steps.is_compiled = self._takes_compiled_gates
 
     def _started(self, rng: np.random.Generator) -> Standing:
         drawn, dropping = _generators(rng, self._device)
@@ -250,25 +271,14 @@ def window_losses(
         yield Turn(loss_nats=loss_nats, n_tokens=len(positions_B), epochs_done=epochs_done, place=place)
 
 
-def find_device(name: str) -> torch.device:
-    """The device of this name.  Raises `MissingDeviceError` with what was found and the cure."""
-    kind, _, index = name.partition(":")
-    if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
-        raise OptionValueError(f"device is cpu, cuda or cuda:n, got {name!r}")
-    if kind == "cuda":
-        with warnings.catch_warnings():
-            # an old driver is told of in a warning; the error below says what matters
-            warnings.simplefilter("ignore")
-            n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if int(index or 0) >= n_devices:
-            build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "the CPU alone"
-            raise MissingDeviceError(
-                f"device {name} is not here: torch {torch.__version__}, built for {build}, finds {n_devices} CUDA "
-                "devices; use device cpu, or a CUDA build of torch with a driver: https://pytorch.org/get-started/locally"
-            )
-        # float32 means float32, for every kernel: cuDNN's recurrent layers would round their factors to 10 bits
-        torch.backends.cudnn.allow_tf32 = False
-    return torch.device(name)
+def _is_long(config: Config, train: Split, budget: Budget) -> bool:
+    """Whether a training within this budget earns back what loading numba takes."""
+    if budget.seconds is not None and budget.seconds < _LEAST_COMPILED_S:
+        return False
+    if budget.steps is not None and budget.steps < _LEAST_COMPILED_STEPS:
+        return False
+    steps_an_epoch = train.n_tokens / (config.batch_size * getattr(config, "num_steps", 1))
+    return budget.epochs is None or budget.epochs * steps_an_epoch >= _LEAST_COMPILED_STEPS
 
 
 def _windows(

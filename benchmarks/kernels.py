@@ -23,6 +23,7 @@ import lmzoo
 from benchmarks.plain_torch import PlainTraining
 from lmzoo.budget import Budget, Stopwatch
 from lmzoo.corpus import Corpus
+from lmzoo.interface import Progress
 from lmzoo.registry import create_trainer
 
 NUM_STEPS = 35
@@ -57,6 +58,11 @@ def of_lmzoo(corpus: Corpus, setting: Setting, kernel: str) -> Step:
     options += ",input=lookup" if kernel == "scratch" else ""
     trainer = create_trainer(f"{setting.cell}-{kernel}:{options}", corpus.vocab)
     steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget())
+    return of_progress(steps)
+
+
+def of_progress(steps: Iterator[Progress]) -> Step:
+    """One step of a trainer at a time."""
     done = itertools.pairwise(itertools.chain((0,), (progress.tokens for progress in steps)))
 
     def step() -> int:

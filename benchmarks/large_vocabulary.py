@@ -104,11 +104,13 @@ def of_lmzoo(corpus: Corpus, options: str) -> Step:
     return of_progress(steps)
 
 
-def speeds(corpus: Corpus, threads: int, rounds: int, block_s: float = _BLOCK_S) -> Iterator[str]:
+def speeds(
+    corpus: Corpus, threads: int, rounds: int, block_s: float = _BLOCK_S, names: Sequence[str] = tuple(SIDES)
+) -> Iterator[str]:
     """Rows of the table: median tokens/s of each side, and how many times faster than the plain loop in a round."""
     torch.set_num_threads(threads)
     plain = PlainWords(torch.from_numpy(corpus.train.ids_N.astype(np.int64)), len(corpus.vocab))
-    sides = {"plain torch": plain.step, **{name: of_lmzoo(corpus, options) for name, options in SIDES.items()}}
+    sides = {"plain torch": plain.step, **{name: of_lmzoo(corpus, SIDES[name]) for name in names}}
     rows = rates(list(sides.values()), rounds, block_s)
     for column, name in enumerate(sides):
         ratios = [row[column] / row[0] for row in rows]

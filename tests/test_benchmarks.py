@@ -289,3 +289,25 @@ class TestProcesses:
 
 def test_lines_are_written_with_line_feeds(tmp_path: Path) -> None:
     assert write_lines(tmp_path / "a", ["x y", "z"]).read_bytes() == b"x y\nz\n"
+
+
+@pytest.mark.torch
+class TestLargeVocabularies:
+    def test_every_side_learns_and_is_compared_with_the_plain_loop(self) -> None:
+        large = pytest.importorskip("benchmarks.large_vocabulary")
+        corpus = corpus_from_texts({"whole": "\n".join(zipf_text(3_000, seed=0).lines())}, tokens="word")
+        sides = [name for name, options in large.SIDES.items() if "bfloat16" not in options]
+        rows = list(large.speeds(corpus, 1, 1, 1e-6, sides))
+        assert [row.split(" | ")[1] for row in rows] == ["plain torch", *sides]
+        assert rows[0].endswith("1.00 (1.00 to 1.00) |")
+        for name in sides:
+            (found,) = large.perplexities(corpus, large.SIDES[name], [0.01])
+            assert found[0] > 0
+            assert 1 < found[1] < float("inf")
+
+    def test_the_layer_alone_has_three_times_and_two_ratios(self) -> None:
+        large = pytest.importorskip("benchmarks.large_vocabulary")
+        cells = large.layer(300, 1, 1, 1e-6).strip("| ").split(" | ")
+        assert cells[:2] == ["1", "300"]
+        assert all(float(cell) > 0 for cell in cells[2:])
+        assert len(cells) == 7

@@ -17,7 +17,10 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from lmzoo.neural import softmax  # noqa: E402
+import lmzoo  # noqa: E402
+from lmzoo.errors import StoppedError  # noqa: E402
+from lmzoo.neural import config, softmax  # noqa: E402
+from lmzoo.neural.config import RecurrentConfig, WindowConfig, resolved_softmax  # noqa: E402
 from lmzoo.neural.softmax import Sampler, full_nats, inclusion_chances, sampled_nats  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -210,3 +213,45 @@ def test_as_many_are_drawn_as_wanted_on_average() -> None:
     n_drawn = [len(sampler.draw()[0]) for _ in range(400)]
     # the variance of one draw is at most 100, so that of the mean at most 1/4: six deviations are 3
     assert np.mean(n_drawn) == pytest.approx(100, abs=3)
+
+
+@pytest.mark.parametrize("make", [RecurrentConfig, WindowConfig])
+def test_auto_is_sampled_for_many_symbols_under_sgd_alone(make: Any) -> None:
+    limit = config.FULL_SOFTMAX_UP_TO
+    found = {(o, n): resolved_softmax(make(optimizer=o), n) for o in ("sgd", "adam") for n in (limit, limit + 1)}
+    assert [key for key, softmax in found.items() if softmax == "sampled"] == [("sgd", limit + 1)]
+    for chosen in ("full", "sampled"):
+        assert {resolved_softmax(make(softmax=chosen), n) for n in (10, limit + 1)} == {chosen}
+
+
+SAMPLED = "hidden=8,batch_size=4,optimizer=sgd,lr=1,softmax=sampled,samples=3"
+
+
+def text() -> Any:
+    return lmzoo.corpus_from_texts({"train": "abcdefgh" * 40, "valid": "abcd", "test": "abcd"}, tokens="char")
+
+
+@pytest.mark.parametrize("name", ["gru-scratch", "lstm-cudnn", "mlp", "transformer"])
+def test_what_ran_is_told_and_scoring_is_exact(name: str) -> None:
+    corpus = text()
+    heads = ",heads=2" if name == "transformer" else ""
+    model = lmzoo.train(f"{name}:{SAMPLED}{heads}", corpus, max_steps=3)
+    assert model.kernel_name.endswith("+sampled")
+    assert model.config.softmax == "sampled"
+    assert np.exp(model.next_logprobs(model.initial_state())).sum() == pytest.approx(1, abs=1e-5)
+    plain = lmzoo.train(f"{name}:hidden=8,batch_size=4{heads}", corpus, max_steps=1)
+    assert "+" not in plain.kernel_name
+    assert plain.config.softmax == "full"
+
+
+@pytest.mark.parametrize("name", ["gru-scratch", "mlp"])
+def test_a_stopped_training_goes_on_with_the_same_draws(name: str, tmp_path: Any) -> None:
+    corpus, spec = text(), f"{name}:{SAMPLED}"
+    whole = lmzoo.train(spec, corpus, max_steps=9, seed=2).to_parts()[1]
+    asked = itertools.count(1)
+    path = tmp_path / "stopped.ckpt"
+    with pytest.raises(StoppedError):
+        lmzoo.train(spec, corpus, max_steps=9, seed=2, checkpoint=path, stop=lambda: next(asked) == 4)
+    went_on = lmzoo.train(spec, corpus, max_steps=9, seed=2, checkpoint=path, resume=True).to_parts()[1]
+    for weight, array in whole.items():
+        np.testing.assert_array_equal(went_on[weight], array)

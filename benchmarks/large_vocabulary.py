@@ -1,13 +1,14 @@
 """Training on words beside a plain torch loop, as the tables of docs/figures.md.
 
     LMZOO_DATA=… python -m benchmarks.large_vocabulary
-    LMZOO_DATA=… python -m benchmarks.large_vocabulary --reach 15,30
+    LMZOO_DATA=… python -m benchmarks.large_vocabulary --reach 8,20
     python -m benchmarks.large_vocabulary --layer
 
 Penn Treebank words, running text (made-up words where the corpora are not here): an LSTM of two layers of 200 units,
 20 columns of 35 words, dropout 0.2, SGD, gradients clipped at 0.25.  The sides take turns, block by block of steps; a
-ratio is that of one round.  With `--reach`, each side is scored exactly after so many seconds of training instead; with
-`--layer`, the output layer alone is timed, forward and back, beside torch's loss.
+ratio is that of one round.  With `--reach`, each side is scored exactly after so many seconds of training instead,
+seconds of the processor, which on one thread are those of a machine without other load; with `--layer`, the output
+layer alone is timed, forward and back, beside torch's loss.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import itertools
 import os
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -119,8 +121,8 @@ def speeds(
 
 
 def perplexities(corpus: Corpus, options: str, marks_s: Sequence[float]) -> list[tuple[int, float]]:
-    """Tokens learnt and exact validation perplexity at each of these seconds of training, which ascend."""
-    trainer, watch = trainer_of(corpus, options), Stopwatch()
+    """Tokens learnt and exact validation perplexity at each of these seconds of the processor, which ascend."""
+    trainer, watch = trainer_of(corpus, options), Stopwatch(time.process_time)
     steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget())
     head, found = corpus.valid.head(_SCORED_TOKENS), []
     for mark_s in marks_s:

@@ -325,8 +325,8 @@ Config = RecurrentConfig | WindowConfig | TransformerConfig
 def resolved_softmax(config: Config, n_symbols: int) -> Softmax:
     """full or sampled: what softmax=auto means for a vocabulary of this size.
 
-    Adam divides each gradient by its usual size, so that the rare, large ones of a sampled softmax do not add up to
-    what they are on average: it gets the full one.
+    Adam moves all rows of the large matrices at every step, which costs as much as a sampled one saves: it gets the
+    full softmax.
     """
     if config.softmax != "auto":
         return config.softmax

@@ -52,4 +52,8 @@ def check_precision(precision: Precision, device: torch.device) -> None:
 def has_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    return any(torch.cpu.get_capabilities().get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    if hasattr(torch.cpu, "get_capabilities"):
+        found = torch.cpu.get_capabilities()
+        return any(found.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    # older releases of torch know of x86 alone
+    return bool(torch.cpu._is_avx512_bf16_supported())

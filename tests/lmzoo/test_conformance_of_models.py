@@ -89,3 +89,19 @@ def test_a_mixture_of_counting_and_neural_models_is_right(corpora: dict[str, Cor
 @pytest.mark.parametrize("spec", [*(f"{name}:hidden=8" for name in NEURAL), "mlp:variant=residual,hidden=8"])
 def test_every_neural_model_is_right(spec: str, corpora: dict[str, Corpus]) -> None:
     assert_right(spec, corpora["char"])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["gru-scratch", "lstm-cudnn", "mlp"])
+def test_a_model_trained_with_a_sampled_softmax_is_right(name: str, corpora: dict[str, Corpus]) -> None:
+    assert_right(f"{name}:hidden=8,softmax=sampled,samples=3", corpora["char"])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", [name for name in NEURAL if name != "transformer"])
+def test_a_model_trained_in_bfloat16_is_right(name: str, corpora: dict[str, Corpus]) -> None:
+    torch = pytest.importorskip("torch")
+    precision = pytest.importorskip("lmzoo.neural.precision")
+    if not precision.has_bfloat16(torch.device("cpu")):
+        pytest.skip("this processor has no bfloat16 instructions")
+    assert_right(f"{name}:hidden=8,precision=bfloat16", corpora["char"])

@@ -92,9 +92,9 @@ def n_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_parallel(n_items: int, work: Callable[[int, int], None], most_threads: int | None = None) -> None:
+def in_parallel(n_items: int, work: Callable[[int, int], None]) -> None:
     """Do `work(low, high)` for all of `n_items`, a share on each thread; what it calls has to let go of the GIL."""
-    n_shares = min(most_threads or n_threads(), n_items)
+    n_shares = min(n_threads(), n_items)
     if n_shares < 2:
         work(0, n_items)
         return

@@ -1,7 +1,7 @@
 """Gates of the recurrent cells and their gradients, compiled: the twins of `lmzoo.neural.gates`, in float32.
 
-A step is one pass over the columns `low` to `high` of the batch, where torch has a pass and a call for each operation.
-The twins differ by rounding: sigmoid and tanh by a polynomial, products and sums in another order.
+A step is one pass over the rows of the batch, where torch has a pass and a call for each operation.  The twins differ by
+rounding: sigmoid and tanh by a polynomial, products and sums in another order.
 """
 
 from __future__ import annotations
@@ -23,44 +23,40 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 _1 = np.float32(1)
 
 
-def gru(low: int, high: int, gates_TxBxG: Floats, n_TxBxH: Floats, h_T1xBxH: Floats) -> Step:
-    return lambda t: _gru(t, low, high, gates_TxBxG, n_TxBxH, h_T1xBxH)
+def gru(gates_TxBxG: Floats, n_TxBxH: Floats, h_T1xBxH: Floats) -> Step:
+    return lambda t: _gru(t, gates_TxBxG, n_TxBxH, h_T1xBxH)
 
 
 def gru_back(
-    low: int,
-    high: int,
     gates_TxBxG: Floats,
     n_TxBxH: Floats,
     h_T1xBxH: Floats,
-    d_h_BxH: Floats,
+    d_h_TxBxH: Floats,
     d_gates_TxBxG: Floats,
     d_n_TxBxH: Floats,
 ) -> Step:
-    return lambda t: _gru_back(t, low, high, gates_TxBxG, n_TxBxH, h_T1xBxH, d_h_BxH, d_gates_TxBxG, d_n_TxBxH)
+    return lambda t: _gru_back(t, gates_TxBxG, n_TxBxH, h_T1xBxH, d_h_TxBxH, d_gates_TxBxG, d_n_TxBxH)
 
 
-def lstm(low: int, high: int, gates_TxBxG: Floats, c_T1xBxH: Floats, tanh_c_TxBxH: Floats, h_T1xBxH: Floats) -> Step:
-    return lambda t: _lstm(t, low, high, gates_TxBxG, c_T1xBxH, tanh_c_TxBxH, h_T1xBxH)
+def lstm(gates_TxBxG: Floats, c_T1xBxH: Floats, tanh_c_TxBxH: Floats, h_T1xBxH: Floats) -> Step:
+    return lambda t: _lstm(t, gates_TxBxG, c_T1xBxH, tanh_c_TxBxH, h_T1xBxH)
 
 
 def lstm_back(
-    low: int,
-    high: int,
     gates_TxBxG: Floats,
     c_T1xBxH: Floats,
     tanh_c_TxBxH: Floats,
-    d_h_BxH: Floats,
+    d_h_TxBxH: Floats,
     d_c_BxH: Floats,
     d_gates_TxBxG: Floats,
 ) -> Step:
-    return lambda t: _lstm_back(t, low, high, gates_TxBxG, c_T1xBxH, tanh_c_TxBxH, d_h_BxH, d_c_BxH, d_gates_TxBxG)
+    return lambda t: _lstm_back(t, gates_TxBxG, c_T1xBxH, tanh_c_TxBxH, d_h_TxBxH, d_c_BxH, d_gates_TxBxG)
 
 
 @njit(**_OPTIONS)  # type: ignore[untyped-decorator]
-def _gru(t: int, low: int, high: int, gates_TxBxG: Any, n_TxBxH: Any, h_T1xBxH: Any) -> None:
+def _gru(t: int, gates_TxBxG: Any, n_TxBxH: Any, h_T1xBxH: Any) -> None:
     size = n_TxBxH.shape[2]
-    for b in range(low, high):
+    for b in range(n_TxBxH.shape[1]):
         gates_G, n_H, h_H, out_H = gates_TxBxG[t, b], n_TxBxH[t, b], h_T1xBxH[t, b], h_T1xBxH[t + 1, b]
         r_H, z_H, s_H = gates_G[:size], gates_G[size : 2 * size], gates_G[2 * size :]
         for j in range(size):
@@ -73,19 +69,17 @@ def _gru(t: int, low: int, high: int, gates_TxBxG: Any, n_TxBxH: Any, h_T1xBxH: 
 @njit(**_OPTIONS)  # type: ignore[untyped-decorator]
 def _gru_back(
     t: int,
-    low: int,
-    high: int,
     gates_TxBxG: Any,
     n_TxBxH: Any,
     h_T1xBxH: Any,
-    d_h_BxH: Any,
+    d_h_TxBxH: Any,
     d_gates_TxBxG: Any,
     d_n_TxBxH: Any,
 ) -> None:
     size = n_TxBxH.shape[2]
-    for b in range(low, high):
+    for b in range(n_TxBxH.shape[1]):
         gates_G, n_H, h_H = gates_TxBxG[t, b], n_TxBxH[t, b], h_T1xBxH[t, b]
-        d_gates_G, d_n_H, d_h_H = d_gates_TxBxG[t, b], d_n_TxBxH[t, b], d_h_BxH[b]
+        d_gates_G, d_n_H, d_h_H = d_gates_TxBxG[t, b], d_n_TxBxH[t, b], d_h_TxBxH[t, b]
         r_H, z_H, s_H = gates_G[:size], gates_G[size : 2 * size], gates_G[2 * size :]
         d_r_H, d_z_H, d_s_H = d_gates_G[:size], d_gates_G[size : 2 * size], d_gates_G[2 * size :]
         for j in range(size):
@@ -98,9 +92,9 @@ def _gru_back(
 
 
 @njit(**_OPTIONS)  # type: ignore[untyped-decorator]
-def _lstm(t: int, low: int, high: int, gates_TxBxG: Any, c_T1xBxH: Any, tanh_c_TxBxH: Any, h_T1xBxH: Any) -> None:
+def _lstm(t: int, gates_TxBxG: Any, c_T1xBxH: Any, tanh_c_TxBxH: Any, h_T1xBxH: Any) -> None:
     size = h_T1xBxH.shape[2]
-    for b in range(low, high):
+    for b in range(h_T1xBxH.shape[1]):
         gates_G, c_H, next_c_H = gates_TxBxG[t, b], c_T1xBxH[t, b], c_T1xBxH[t + 1, b]
         tanh_c_H, out_H = tanh_c_TxBxH[t, b], h_T1xBxH[t + 1, b]
         i_H, f_H, g_H, o_H = gates_G[:size], gates_G[size : 2 * size], gates_G[2 * size : 3 * size], gates_G[3 * size :]
@@ -116,19 +110,17 @@ def _lstm(t: int, low: int, high: int, gates_TxBxG: Any, c_T1xBxH: Any, tanh_c_T
 @njit(**_OPTIONS)  # type: ignore[untyped-decorator]
 def _lstm_back(
     t: int,
-    low: int,
-    high: int,
     gates_TxBxG: Any,
     c_T1xBxH: Any,
     tanh_c_TxBxH: Any,
-    d_h_BxH: Any,
+    d_h_TxBxH: Any,
     d_c_BxH: Any,
     d_gates_TxBxG: Any,
 ) -> None:
-    size = d_h_BxH.shape[1]
-    for b in range(low, high):
+    size = d_c_BxH.shape[1]
+    for b in range(c_T1xBxH.shape[1]):
         gates_G, c_H, tanh_c_H = gates_TxBxG[t, b], c_T1xBxH[t, b], tanh_c_TxBxH[t, b]
-        d_gates_G, d_h_H, d_c_H = d_gates_TxBxG[t, b], d_h_BxH[b], d_c_BxH[b]
+        d_gates_G, d_h_H, d_c_H = d_gates_TxBxG[t, b], d_h_TxBxH[t, b], d_c_BxH[b]
         i_H, f_H, g_H, o_H = gates_G[:size], gates_G[size : 2 * size], gates_G[2 * size : 3 * size], gates_G[3 * size :]
         d_i_H, d_f_H = d_gates_G[:size], d_gates_G[size : 2 * size]
         d_g_H, d_o_H = d_gates_G[2 * size : 3 * size], d_gates_G[3 * size :]

@@ -39,7 +39,7 @@ def gru_back(
     gates_TxBxG: Tensor,
     n_TxBxH: Tensor,
     h_T1xBxH: Tensor,
-    d_h_BxH: Tensor,
+    d_h_TxBxH: Tensor,
     d_gates_TxBxG: Tensor,
     d_n_TxBxH: Tensor,
 ) -> Step:
@@ -52,11 +52,12 @@ def gru_back(
     _sigmoid_backward(s, r, grad_input=by_r).mul_(d_n_TxBxH)
     _sigmoid_backward(h_T1xBxH[:-1] - n_TxBxH, z, grad_input=by_z)
     torch.mul(r, d_n_TxBxH, out=by_s)
-    d_gates, d_n, d_h_Bx1xH = by_gate(d_gates_TxBxG, size).unbind(0), d_n_TxBxH.unbind(0), d_h_BxH[:, None]
+    d_gates, d_h_Bx1xH = by_gate(d_gates_TxBxG, size).unbind(0), d_h_TxBxH[:, :, None].unbind(0)
+    d_n, d_h = d_n_TxBxH.unbind(0), d_h_TxBxH.unbind(0)
 
     def step(t: int) -> None:
-        d_gates[t].mul_(d_h_Bx1xH)
-        d_n[t].mul_(d_h_BxH)
+        d_gates[t].mul_(d_h_Bx1xH[t])
+        d_n[t].mul_(d_h[t])
 
     return step
 
@@ -80,13 +81,13 @@ def lstm_back(
     gates_TxBxG: Tensor,
     c_T1xBxH: Tensor,
     tanh_c_TxBxH: Tensor,
-    d_h_BxH: Tensor,
+    d_h_TxBxH: Tensor,
     d_c_BxH: Tensor,
     d_gates_TxBxG: Tensor,
 ) -> Step:
     """d_c += d_h o (1 - tanh(c')^2); d_a_i = d_c g i (1 - i), d_a_f = d_c c f (1 - f), d_a_g = d_c i (1 - g^2), d_a_o =
     d_h tanh(c') o (1 - o); then d_c of the step before, d_c f, in place."""
-    size = d_h_BxH.shape[1]
+    size = d_c_BxH.shape[1]
     i, f, g, o = by_gate(gates_TxBxG, size).unbind(2)
     by_h_TxBxH = torch.empty_like(tanh_c_TxBxH)
     # every gradient starts as what d_c (of the output gate: d_h) will be multiplied with
@@ -97,12 +98,12 @@ def lstm_back(
     _sigmoid_backward(tanh_c_TxBxH, o, grad_input=by_o)
     _tanh_backward(o, tanh_c_TxBxH, grad_input=by_h_TxBxH)
     d_ifg, d_o = by_gate(d_gates_TxBxG, size)[:, :, :3].unbind(0), by_o.unbind(0)
-    by_h, kept, d_c_Bx1xH = by_h_TxBxH.unbind(0), f.unbind(0), d_c_BxH[:, None]
+    d_h, by_h, kept, d_c_Bx1xH = d_h_TxBxH.unbind(0), by_h_TxBxH.unbind(0), f.unbind(0), d_c_BxH[:, None]
 
     def step(t: int) -> None:
-        d_c_BxH.addcmul_(d_h_BxH, by_h[t])
+        d_c_BxH.addcmul_(d_h[t], by_h[t])
         d_ifg[t].mul_(d_c_Bx1xH)
-        d_o[t].mul_(d_h_BxH)
+        d_o[t].mul_(d_h[t])
         d_c_BxH.mul_(kept[t])
 
     return step

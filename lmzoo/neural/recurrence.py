@@ -22,14 +22,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lmzoo.compiled import in_parallel
 from lmzoo.neural import gates
 from lmzoo.neural.cells import States
-
-# a thread with columns of its own needs so many multiplications a step to outweigh its waiting for the interpreter; and
-# weights that fit its own cache, since every thread reads all of them
-_LEAST_PRODUCTS = 1 << 21
-_MOST_WEIGHTS = 1 << 20
 
 
 class Workspace:
@@ -101,73 +95,43 @@ class Recurrence(ABC):
             d_last: gradients by the states after the last step, beside what the outputs give.
         """
 
-    def _step(self, way: Callable[..., gates.Step], low: int, high: int, *arrays: Tensor) -> gates.Step:
-        """What a step does beside its product for some columns: one of `gates`, or its compiled twin."""
+    def _step(self, way: Callable[..., gates.Step], *arrays: Tensor) -> gates.Step:
+        """What a step does beside its product: one of `gates`, or its compiled twin."""
         if not self._is_compiled:
-            return way(*_columns(low, high, *arrays))
+            return way(*arrays)
         twin = getattr(importlib.import_module("lmzoo.compiled.gates"), way.__name__)
-        return twin(low, high, *(array.numpy() for array in arrays))  # type: ignore[no-any-return]
+        return twin(*(array.numpy() for array in arrays))  # type: ignore[no-any-return]
 
-    def _by_columns(self, n_columns: int, work: Callable[[int, int], None]) -> None:
-        """Do `work(low, high)` for all columns of the batch, on all threads where that is faster than in one piece.
-
-        No column knows of another, so that threads that have their own need not wait for one another at every product.
-        """
-        threads = torch.get_num_threads()
-        n_products = self.weight_GxH.numel() * n_columns
-        if (
-            threads == 1
-            or self.weight_GxH.device.type != "cpu"
-            or n_products < threads * _LEAST_PRODUCTS
-            or self.weight_GxH.numel() > _MOST_WEIGHTS
-        ):
-            work(0, n_columns)
-            return
-        is_scoring = torch.is_inference_mode_enabled()
-
-        def share(low: int, high: int) -> None:
-            # a thread starts with gradients on
-            with torch.inference_mode(is_scoring), torch.no_grad():
-                work(low, high)
-
-        torch.set_num_threads(1)
-        try:
-            in_parallel(n_columns, share, threads)
-        finally:
-            torch.set_num_threads(threads)
+    def _d_h(self, d_out_TxBxH: Tensor, d_last_BxH: Tensor) -> Tensor:
+        """Gradients by the outputs, (T, B, H), to which each step will add what comes back from the one after it."""
+        d_h_TxBxH = self.workspace.room("d_h", len(d_out_TxBxH), d_last_BxH).copy_(d_out_TxBxH)
+        d_h_TxBxH[-1] += d_last_BxH
+        return d_h_TxBxH
 
 
 class Rnn(Recurrence):
     """h' = f(x + W h), f tanh or relu (Elman 1990)."""
 
     def forward(self, x_TxBxG: Tensor, states: States) -> States:
-        weight_HxH, n_steps = self.weight_GxH.t().contiguous(), len(x_TxBxG)
-        self._h = _states(states[0], n_steps)
-
-        def advance(low: int, high: int) -> None:
-            x, h = (array.unbind(0) for array in _columns(low, high, x_TxBxG, self._h))
-            for t in range(n_steps):
-                self._activate(torch.addmm(x[t], h[t], weight_HxH, out=h[t + 1]))
-
-        self._by_columns(x_TxBxG.shape[1], advance)
+        weight_HxH = self.weight_GxH.t().contiguous()
+        self._h = _states(states[0], len(x_TxBxG))
+        # in place, all at once: each product would otherwise copy its row first
+        self._h[1:] = x_TxBxG
+        h = self._h.unbind(0)
+        for t in range(len(x_TxBxG)):
+            self._activate(h[t + 1].addmm_(h[t], weight_HxH))
         return (self._h,)
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        n_steps = len(d_out_TxBxH)
-        d_a_TxBxH = self.workspace.room("d_a", n_steps, d_out_TxBxH[0])
-        self._slope(self._h[1:], d_a_TxBxH)
-        d_first_BxH = d_out_TxBxH[-1] + d_last[0]
-
-        def go_back(low: int, high: int) -> None:
-            d_a, d_out = (array.unbind(0) for array in _columns(low, high, d_a_TxBxH, d_out_TxBxH))
-            d_h_BxH = d_first_BxH[low:high]
-            for t in range(n_steps - 1, -1, -1):
-                d_a[t].mul_(d_h_BxH)
-                if t:
-                    torch.addmm(d_out[t - 1], d_a[t], self.weight_GxH, out=d_h_BxH)
-
-        self._by_columns(d_out_TxBxH.shape[1], go_back)
-        return d_a_TxBxH, d_a_TxBxH, (d_a_TxBxH[0] @ self.weight_GxH,)
+        d_a_TxBxH = self._d_h(d_out_TxBxH, d_last[0])
+        slope_TxBxH = self.workspace.room("slope", len(d_a_TxBxH), d_last[0])
+        self._slope(self._h[1:], slope_TxBxH)
+        d_a, slope = d_a_TxBxH.unbind(0), slope_TxBxH.unbind(0)
+        for t in range(len(d_a) - 1, -1, -1):
+            d_a[t].mul_(slope[t])
+            if t:
+                d_a[t - 1].addmm_(d_a[t], self.weight_GxH)
+        return d_a_TxBxH, d_a_TxBxH, (d_a[0] @ self.weight_GxH,)
 
     def _activate(self, a: Tensor) -> Tensor:
         return a.tanh_()
@@ -197,41 +161,26 @@ class Gru(Recurrence):
         self._n = self.workspace.room("n", n_steps, states[0]).copy_(x_TxBxG[..., 2 * size :])
         x_TxBxG[..., 2 * size :] = self.bias_H
         self._gates, self._h = x_TxBxG, _states(states[0], n_steps)
-
-        def advance(low: int, high: int) -> None:
-            a, h = (array.unbind(0) for array in _columns(low, high, x_TxBxG, self._h))
-            step = self._step(gates.gru, low, high, self._gates, self._n, self._h)
-            for t in range(n_steps):
-                a[t].addmm_(h[t], weight_HxG)
-                step(t)
-
-        self._by_columns(x_TxBxG.shape[1], advance)
+        a, h, step = x_TxBxG.unbind(0), self._h.unbind(0), self._step(gates.gru, self._gates, self._n, self._h)
+        for t in range(n_steps):
+            a[t].addmm_(h[t], weight_HxG)
+            step(t)
         return (self._h,)
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
         n_steps, size = len(d_out_TxBxH), self.weight_GxH.shape[1]
-        d_h_BxH = d_out_TxBxH[-1] + d_last[0]
-        d_gates_TxBxG, d_n_TxBxH = (
-            self.workspace.room("d_gates", n_steps, self._gates[0]),
-            self.workspace.room("d_n", n_steps, d_h_BxH),
-        )
-        arrays = self._gates, self._n, self._h, d_h_BxH, d_gates_TxBxG, d_n_TxBxH
-        z_TxBxH = self._gates[..., size : 2 * size]
-
-        def go_back(low: int, high: int) -> None:
-            step = self._step(gates.gru_back, low, high, *arrays)
-            d_gates, d_out, z = (array.unbind(0) for array in _columns(low, high, d_gates_TxBxG, d_out_TxBxH, z_TxBxH))
-            own_d_h_BxH = d_h_BxH[low:high]
-            for t in range(n_steps - 1, -1, -1):
-                step(t)
-                own_d_h_BxH.mul_(z[t]).addmm_(d_gates[t], self.weight_GxH)
-                if t:
-                    own_d_h_BxH.add_(d_out[t - 1])
-
-        self._by_columns(d_out_TxBxH.shape[1], go_back)
+        d_h_TxBxH = self._d_h(d_out_TxBxH, d_last[0])
+        d_gates_TxBxG = self.workspace.room("d_gates", n_steps, self._gates[0])
+        d_n_TxBxH = self.workspace.room("d_n", n_steps, d_last[0])
+        step = self._step(gates.gru_back, self._gates, self._n, self._h, d_h_TxBxH, d_gates_TxBxG, d_n_TxBxH)
+        d_h, d_gates, z = d_h_TxBxH.unbind(0), d_gates_TxBxG.unbind(0), self._gates[..., size : 2 * size].unbind(0)
+        for t in range(n_steps - 1, -1, -1):
+            step(t)
+            if t:
+                d_h[t - 1].addcmul_(d_h[t], z[t]).addmm_(d_gates[t], self.weight_GxH)
         d_x_TxBxG = self.workspace.room("d_x", n_steps, self._gates[0]).copy_(d_gates_TxBxG)
         d_x_TxBxG[..., 2 * size :] = d_n_TxBxH
-        return d_gates_TxBxG, d_x_TxBxG, (d_h_BxH,)
+        return d_gates_TxBxG, d_x_TxBxG, (torch.addmm(d_h[0] * z[0], d_gates[0], self.weight_GxH),)
 
 
 class Lstm(Recurrence):
@@ -241,33 +190,24 @@ class Lstm(Recurrence):
         weight_HxG, n_steps = self.weight_GxH.t().contiguous(), len(x_TxBxG)
         self._gates, self._h, self._c = x_TxBxG, *(_states(state, n_steps) for state in states)
         self._tanh_c = self.workspace.room("tanh_c", n_steps, states[1])
-
-        def advance(low: int, high: int) -> None:
-            a, h = (array.unbind(0) for array in _columns(low, high, x_TxBxG, self._h))
-            step = self._step(gates.lstm, low, high, self._gates, self._c, self._tanh_c, self._h)
-            for t in range(n_steps):
-                a[t].addmm_(h[t], weight_HxG)
-                step(t)
-
-        self._by_columns(x_TxBxG.shape[1], advance)
+        a, h = x_TxBxG.unbind(0), self._h.unbind(0)
+        step = self._step(gates.lstm, self._gates, self._c, self._tanh_c, self._h)
+        for t in range(n_steps):
+            a[t].addmm_(h[t], weight_HxG)
+            step(t)
         return self._h, self._c
 
     def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
         n_steps = len(d_out_TxBxH)
-        d_h_BxH, d_c_BxH = d_out_TxBxH[-1] + d_last[0], d_last[1].clone()
+        d_h_TxBxH, d_c_BxH = self._d_h(d_out_TxBxH, d_last[0]), d_last[1].clone()
         d_gates_TxBxG = self.workspace.room("d_gates", n_steps, self._gates[0])
-        arrays = self._gates, self._c, self._tanh_c, d_h_BxH, d_c_BxH, d_gates_TxBxG
-
-        def go_back(low: int, high: int) -> None:
-            step = self._step(gates.lstm_back, low, high, *arrays)
-            d_gates, d_out = (array.unbind(0) for array in _columns(low, high, d_gates_TxBxG, d_out_TxBxH))
-            for t in range(n_steps - 1, -1, -1):
-                step(t)
-                if t:
-                    torch.addmm(d_out[t - 1], d_gates[t], self.weight_GxH, out=d_h_BxH[low:high])
-
-        self._by_columns(d_out_TxBxH.shape[1], go_back)
-        return d_gates_TxBxG, d_gates_TxBxG, (d_gates_TxBxG[0] @ self.weight_GxH, d_c_BxH)
+        step = self._step(gates.lstm_back, self._gates, self._c, self._tanh_c, d_h_TxBxH, d_c_BxH, d_gates_TxBxG)
+        d_h, d_gates = d_h_TxBxH.unbind(0), d_gates_TxBxG.unbind(0)
+        for t in range(n_steps - 1, -1, -1):
+            step(t)
+            if t:
+                d_h[t - 1].addmm_(d_gates[t], self.weight_GxH)
+        return d_gates_TxBxG, d_gates_TxBxG, (d_gates[0] @ self.weight_GxH, d_c_BxH)
 
 
 RECURRENCES: Mapping[tuple[str, str], type[Recurrence]] = {
@@ -313,8 +253,3 @@ def _states(first_BxH: Tensor, n_steps: int) -> Tensor:
     states_T1xBxH = first_BxH.new_empty(n_steps + 1, *first_BxH.shape)
     states_T1xBxH[0] = first_BxH
     return states_T1xBxH
-
-
-def _columns(low: int, high: int, *arrays: Tensor) -> tuple[Tensor, ...]:
-    """Some columns of arrays (…, B, X), as views."""
-    return tuple(array[..., low:high, :] for array in arrays)

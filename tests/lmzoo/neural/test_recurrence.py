@@ -1,8 +1,6 @@
-"""Ways to take the same steps: by threads, by compiled gates, with arrays kept from batch to batch."""
+"""Ways to take the same steps: by compiled gates, with arrays kept from batch to batch, on a GPU."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from lmzoo.neural import recurrence  # noqa: E402
 from lmzoo.neural.cells import CELLS  # noqa: E402
 from lmzoo.neural.recurrence import RECURRENCES, Steps, recur  # noqa: E402
 
@@ -90,45 +87,6 @@ def test_a_gpu_takes_the_same_steps(kind: tuple[str, str]) -> None:
     on_device = [leaf.detach().cuda().requires_grad_() for leaf in leaves]
     for found, exact in zip(everything(Steps(RECURRENCES[kind], is_compiled=True), on_device), wanted, strict=True):
         torch.testing.assert_close(found.cpu(), exact, rtol=1e-10, atol=1e-10)
-
-
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Three threads, each with columns of its own however small they are."""
-    monkeypatch.setattr(recurrence, "_LEAST_PRODUCTS", 1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield 3
-    assert torch.get_num_threads() == 3
-    torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("is_compiled", [False, True], ids=["torch", "compiled"])
-@pytest.mark.parametrize("n_columns", [1, 2, 7])
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_with_columns_of_their_own_change_nothing(
-    kind: tuple[str, str], n_columns: int, is_compiled: bool, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if is_compiled:
-        pytest.importorskip("numba")
-    leaves = leaves_of(kind, 4, n_columns, 1, torch.float32)
-    shared = everything(Steps(RECURRENCES[kind], is_compiled=is_compiled), leaves)
-    monkeypatch.setattr(recurrence, "_MOST_WEIGHTS", 0)
-    alone = everything(Steps(RECURRENCES[kind], is_compiled=is_compiled), leaves)
-    for left, right in zip(shared, alone, strict=True):
-        # products of fewer columns may be summed in another order
-        torch.testing.assert_close(left, right, rtol=1e-5, atol=1e-5)
-
-
-def test_threads_are_given_back_when_a_step_fails(threads: int) -> None:
-    made = Steps(RECURRENCES["rnn", "tanh"]).begin(torch.zeros(1, 2, H), torch.zeros(H, H), torch.zeros(0))
-
-    def fail(low: int, high: int) -> None:
-        raise RuntimeError(f"columns {low} to {high}")
-
-    with pytest.raises(RuntimeError, match="columns"):
-        made._by_columns(7, fail)
-    assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize("kind", KINDS)

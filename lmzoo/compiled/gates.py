@@ -1,7 +1,7 @@
 """Gates of the recurrent cells and their gradients, compiled: the twins of `lmzoo.neural.gates`, in float32.
 
-A step is one pass over the rows of the batch, where torch has a pass and a call for each operation.  The twins differ by
-rounding: sigmoid and tanh by a polynomial, products and sums in another order.
+A step is one pass over the rows of the batch, where torch has a pass and a call for each operation.  The twins differ
+by rounding: sigmoid and tanh by a polynomial, products and sums in another order.
 """
 
 from __future__ import annotations

@@ -88,12 +88,21 @@ class Recurrence(ABC):
         """All states, first to last, (T + 1, B, H) each, the outputs first.  `x_TxBxG` is overwritten."""
 
     @abstractmethod
-    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
-        """Gradients of the gates' state product and of x, both (T, B, G), and by the states before step 0.
+    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor]:
+        """Gradients of the gates' state product and of x, both (T, B, G).
 
         Args:
             d_last: gradients by the states after the last step, beside what the outputs give.
         """
+
+    def looked_up(self, ids_TxB: Tensor, rows_VxG: Tensor) -> Tensor:
+        """The rows of tokens, (T, B, G)."""
+        x_NxG = self.workspace.room("x", ids_TxB.numel(), rows_VxG[0])
+        return torch.index_select(rows_VxG, 0, ids_TxB.flatten(), out=x_NxG).view(*ids_TxB.shape, -1)
+
+    @abstractmethod
+    def d_first(self) -> States:
+        """After `backward`: gradients by the states before step 0."""
 
     def _step(self, way: Callable[..., gates.Step], *arrays: Tensor) -> gates.Step:
         """What a step does beside its product: one of `gates`, or its compiled twin."""
@@ -122,7 +131,7 @@ class Rnn(Recurrence):
             self._activate(h[t + 1].addmm_(h[t], weight_HxH))
         return (self._h,)
 
-    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
+    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor]:
         d_a_TxBxH = self._d_h(d_out_TxBxH, d_last[0])
         slope_TxBxH = self.workspace.room("slope", len(d_a_TxBxH), d_last[0])
         self._slope(self._h[1:], slope_TxBxH)
@@ -131,7 +140,11 @@ class Rnn(Recurrence):
             d_a[t].mul_(slope[t])
             if t:
                 d_a[t - 1].addmm_(d_a[t], self.weight_GxH)
-        return d_a_TxBxH, d_a_TxBxH, (d_a[0] @ self.weight_GxH,)
+        self._d_a_BxH = d_a[0]
+        return d_a_TxBxH, d_a_TxBxH
+
+    def d_first(self) -> States:
+        return (self._d_a_BxH @ self.weight_GxH,)
 
     def _activate(self, a: Tensor) -> Tensor:
         return a.tanh_()
@@ -167,7 +180,7 @@ class Gru(Recurrence):
             step(t)
         return (self._h,)
 
-    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
+    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor]:
         n_steps, size = len(d_out_TxBxH), self.weight_GxH.shape[1]
         d_h_TxBxH = self._d_h(d_out_TxBxH, d_last[0])
         d_gates_TxBxG = self.workspace.room("d_gates", n_steps, self._gates[0])
@@ -180,7 +193,11 @@ class Gru(Recurrence):
                 d_h[t - 1].addcmul_(d_h[t], z[t]).addmm_(d_gates[t], self.weight_GxH)
         d_x_TxBxG = self.workspace.room("d_x", n_steps, self._gates[0]).copy_(d_gates_TxBxG)
         d_x_TxBxG[..., 2 * size :] = d_n_TxBxH
-        return d_gates_TxBxG, d_x_TxBxG, (torch.addmm(d_h[0] * z[0], d_gates[0], self.weight_GxH),)
+        self._kept_BxH, self._d_gates_BxG = d_h[0] * z[0], d_gates[0]
+        return d_gates_TxBxG, d_x_TxBxG
+
+    def d_first(self) -> States:
+        return (torch.addmm(self._kept_BxH, self._d_gates_BxG, self.weight_GxH),)
 
 
 class Lstm(Recurrence):
@@ -197,7 +214,7 @@ class Lstm(Recurrence):
             step(t)
         return self._h, self._c
 
-    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor, States]:
+    def backward(self, d_out_TxBxH: Tensor, d_last: States) -> tuple[Tensor, Tensor]:
         n_steps = len(d_out_TxBxH)
         d_h_TxBxH, d_c_BxH = self._d_h(d_out_TxBxH, d_last[0]), d_last[1].clone()
         d_gates_TxBxG = self.workspace.room("d_gates", n_steps, self._gates[0])
@@ -207,7 +224,11 @@ class Lstm(Recurrence):
             step(t)
             if t:
                 d_h[t - 1].addmm_(d_gates[t], self.weight_GxH)
-        return d_gates_TxBxG, d_gates_TxBxG, (d_gates[0] @ self.weight_GxH, d_c_BxH)
+        self._d_gates_BxG, self._d_c_BxH = d_gates[0], d_c_BxH
+        return d_gates_TxBxG, d_gates_TxBxG
+
+    def d_first(self) -> States:
+        return self._d_gates_BxG @ self.weight_GxH, self._d_c_BxH
 
 
 RECURRENCES: Mapping[tuple[str, str], type[Recurrence]] = {
@@ -218,12 +239,16 @@ RECURRENCES: Mapping[tuple[str, str], type[Recurrence]] = {
 }
 
 
-def recur(steps: Steps, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor, states: States) -> tuple[Tensor, States]:
+def recur(
+    steps: Steps, x: Tensor, weight_GxH: Tensor, bias_H: Tensor, states: States, ids_TxB: Tensor | None = None
+) -> tuple[Tensor, States]:
     """Outputs (T, B, H) and the states (B, H) after the last step, differentiable once by all tensors given.
 
-    `x_TxBxG`, the product with the inputs and what is added to it, is overwritten.
+    Args:
+        x: the product with the inputs and what is added to it, (T, B, G), overwritten; with ids the rows (V, G) of all
+            symbols, from which it is looked up.
     """
-    out_TxBxH, *last = _Recur.apply(steps, x_TxBxG, weight_GxH, bias_H, *states)  # type: ignore[no-untyped-call]
+    out_TxBxH, *last = _Recur.apply(steps, ids_TxB, x, weight_GxH, bias_H, *states)  # type: ignore[no-untyped-call]
     return out_TxBxH, tuple(last)
 
 
@@ -231,21 +256,30 @@ class _Recur(torch.autograd.Function):
     """A recurrence as one operation for autograd."""
 
     @staticmethod
-    def forward(ctx: Any, steps: Steps, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor, *states: Tensor) -> States:
-        recurrence = steps.begin(x_TxBxG, weight_GxH, bias_H)
-        all_T1xBxH = recurrence.forward(x_TxBxG.detach(), states)
+    def forward(
+        ctx: Any, steps: Steps, ids_TxB: Tensor | None, x: Tensor, weight_GxH: Tensor, bias_H: Tensor, *states: Tensor
+    ) -> States:
+        recurrence = steps.begin(x, weight_GxH, bias_H)
+        x_TxBxG = x.detach() if ids_TxB is None else recurrence.looked_up(ids_TxB, x.detach())
+        all_T1xBxH = recurrence.forward(x_TxBxG, states)
         ctx.steps, ctx.recurrence, ctx.h_T1xBxH = steps, recurrence, all_T1xBxH[0]
+        ctx.ids_TxB, ctx.n_symbols = ids_TxB, len(x)
         return all_T1xBxH[0][1:], *(state_T1xBxH[-1].clone() for state_T1xBxH in all_T1xBxH)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out_TxBxH: Tensor, *d_last: Tensor) -> tuple[Tensor | None, ...]:
-        d_gates_TxBxG, d_x_TxBxG, d_states = ctx.recurrence.backward(d_out_TxBxH, d_last)
+        d_gates_TxBxG, d_x = ctx.recurrence.backward(d_out_TxBxH, d_last)
         d_gates_NxG = d_gates_TxBxG.flatten(0, 1)
         d_weight_GxH = d_gates_NxG.t() @ ctx.h_T1xBxH[:-1].flatten(0, 1)
         d_bias_H = d_gates_NxG[:, d_gates_NxG.shape[1] - len(ctx.recurrence.bias_H) :].sum(0)
+        # a state that was cut from the graph, as in training, needs none
+        d_states = ctx.recurrence.d_first() if any(ctx.needs_input_grad[5:]) else (None,) * len(d_last)
+        if ctx.ids_TxB is not None:
+            d_table_VxG = d_x.new_zeros(ctx.n_symbols, d_x.shape[2])
+            d_x = d_table_VxG.index_add_(0, ctx.ids_TxB.flatten(), d_x.flatten(0, 1))
         ctx.steps.end(ctx.recurrence)
-        return None, d_x_TxBxG, d_weight_GxH, d_bias_H, *d_states
+        return None, None, d_x, d_weight_GxH, d_bias_H, *d_states
 
 
 def _states(first_BxH: Tensor, n_steps: int) -> Tensor:

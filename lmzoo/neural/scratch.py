@@ -63,10 +63,10 @@ class ScratchLayer(nn.Module):
         Args:
             inputs: vectors (T, B, I), or ids (T, B) of rows of `embedding_VxI`; without it, of one-hot rows.
         """
-        x_TxBxG = self._input_product(inputs, embedding_VxI)
+        x, ids_TxB = self._input_product(inputs, embedding_VxI)
         if self.by_loop:
-            return self._loop(x_TxBxG, states)
-        return recur(self.steps, x_TxBxG, self.weight_hh, self.inner_bias(), states)
+            return self._loop(x if ids_TxB is None else functional.embedding(ids_TxB, x), states)
+        return recur(self.steps, x, self.weight_hh, self.inner_bias(), states, ids_TxB)
 
     def _loop(self, x_TxBxG: Tensor, states: States) -> tuple[Tensor, States]:
         weight_HxG, bias_H, activation = self.weight_hh.t(), self.inner_bias(), ACTIVATIONS[self.activation]
@@ -76,17 +76,14 @@ class ScratchLayer(nn.Module):
             outputs.append(states[0])
         return torch.stack(outputs), states
 
-    def _input_product(self, inputs: Tensor, embedding_VxI: Tensor | None) -> Tensor:
-        """Product of all inputs with their weights, bias added, (T, B, G): it does not depend on the state."""
-        if inputs.is_floating_point():
-            return functional.linear(inputs, self.weight_ih, self.input_bias())
-        if not self.by_lookup:
-            return functional.linear(one_hot(inputs, self.weight_ih), self.weight_ih, self.input_bias())
-        if embedding_VxI is None:
-            table_VxG = self.weight_ih.t() + self.input_bias()
-        elif len(embedding_VxI) <= inputs.numel():
-            # the product with each symbol once is less work than with each token
-            table_VxG = functional.linear(embedding_VxI, self.weight_ih, self.input_bias())
-        else:
-            return functional.linear(lookup(inputs, embedding_VxI), self.weight_ih, self.input_bias())
-        return table_VxG.index_select(0, inputs.flatten()).view(*inputs.shape, -1)
+    def _input_product(self, inputs: Tensor, embedding_VxI: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Product with all inputs, bias added, which does not depend on the state: (T, B, G), or, where that is less
+        work, with every symbol, (V, G), and the ids by which it is looked up."""
+        if not inputs.is_floating_point() and self.by_lookup:
+            if embedding_VxI is None:
+                return self.weight_ih.t() + self.input_bias(), inputs
+            if len(embedding_VxI) <= inputs.numel():
+                return functional.linear(embedding_VxI, self.weight_ih, self.input_bias()), inputs
+            inputs = lookup(inputs, embedding_VxI)
+        vectors = inputs if inputs.is_floating_point() else one_hot(inputs, self.weight_ih)
+        return functional.linear(vectors, self.weight_ih, self.input_bias()), None

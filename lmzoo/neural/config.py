@@ -26,7 +26,7 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from lmzoo.errors import OptionValueError, did_you_mean
 
@@ -273,7 +273,8 @@ class TransformerConfig:
         softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
             batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
         samples: symbols drawn on average for a batch by the sampled softmax.
-        precision: float32 alone: positions are complex factors, which bfloat16 does not have.
+        precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
+            changed, stored and scored in float32.
         deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
     """
 
@@ -293,7 +294,7 @@ class TransformerConfig:
     schedule: Schedule = FROM_RECIPE
     softmax: Softmax = "auto"
     samples: int = 1000
-    precision: ClassVar[Precision] = "float32"
+    precision: Precision = "float32"
     deterministic: bool = False
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lmzoo.budget import Stopwatch
 from lmzoo.errors import DivergedError, MissingDeviceError, OptionValueError
+from lmzoo.neural.optimizers import numbers_of
 
 # beyond it the perplexity is no finite number, though the loss itself may be: saturated units can hide a divergence
 _LARGEST_LOSS_NATS = math.log(sys.float_info.max)
@@ -94,8 +95,8 @@ class Queue:
         self._norms.append(norm)
         if not self.is_waiting:
             is_bad = ~(torch.isfinite(loss.detach()) & torch.isfinite(norm))
-            for gradient in gradients:
-                gradient.masked_fill_(is_bad, 0.0)
+            for numbers in numbers_of(gradients):
+                numbers.masked_fill_(is_bad, 0.0)
 
     @property
     def is_full(self) -> bool:

@@ -97,13 +97,18 @@ def cosine(used: float, step: int) -> float:
 SCHEDULES: Mapping[str, Callable[[float, int], float]] = {"constant": constant, "cosine": cosine}
 
 
+def numbers_of(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """The numbers of each gradient, to be changed in place: of a sparse one those of its rows."""
+    return [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
+
+
 @torch.no_grad()
 def clip_global_norm(gradients: Sequence[Tensor], largest: float) -> Tensor:
     """Scale gradients in place so that their global L2 norm is at most `largest` (Pascanu et al. 2013); 0: leave them.
 
     Returns the norm that they had.
     """
-    numbers = [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
+    numbers = numbers_of(gradients)
     norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in numbers]))
     if largest:
         # the same operations whether it bites or not, so that nothing waits for the device

@@ -78,17 +78,13 @@ class Block(nn.Module):
 class TransformerNetwork(Network):
     """Embedding, blocks, a last norm, output layer.  The state: keys and values of the last M tokens in K layers."""
 
-    frequencies_P: Tensor
-
     def __init__(self, config: TransformerConfig, n_symbols: int, bos_id: int) -> None:
         super().__init__(n_symbols, bos_id, config.hidden)
         self.span = config.span
         self.embedding = nn.Parameter(torch.zeros(n_symbols, config.hidden))
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = Norm(config.hidden)
-        size = config.hidden // config.heads
-        frequencies_P = _ROTARY_BASE ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
-        self.register_buffer("frequencies_P", frequencies_P, persistent=False)
+        self.head_size = config.hidden // config.heads
 
     def weights(self) -> dict[str, nn.Parameter]:
         named = {"embedding": self.embedding}
@@ -117,10 +113,14 @@ class TransformerNetwork(Network):
     def _band(self, n_new: int, n_kept: int) -> tuple[Tensor, Tensor]:
         """How each place turns pairs of numbers, complex (S, 1, P), and which places a new token sees, (T, S)."""
         places_S = torch.arange(n_kept + n_new, device=self.device)
-        angles_Sx1xP = places_S[:, None, None] * self.frequencies_P
+        pairs_P = torch.arange(0, self.head_size, 2, device=self.device, dtype=torch.float64)
+        angles_Sx1xP = places_S[:, None, None] * _ROTARY_BASE ** (-pairs_P / self.head_size)
         distances_TxS = places_S[n_kept:, None] - places_S
         turns_Sx1xP = torch.polar(torch.ones_like(angles_Sx1xP), angles_Sx1xP)
-        return turns_Sx1xP.to(self.embedding.dtype.to_complex()), (distances_TxS >= 0) & (distances_TxS <= self.span)
+        # there are no complex numbers of bfloat16
+        is_exact = self.embedding.dtype == torch.float64
+        turns_Sx1xP = turns_Sx1xP.to(torch.complex128 if is_exact else torch.complex64)
+        return turns_Sx1xP, (distances_TxS >= 0) & (distances_TxS <= self.span)
 
 
 def rotated(x_BxSxAxE: Tensor, turns_Sx1xP: Tensor) -> Tensor:
@@ -128,5 +128,6 @@ def rotated(x_BxSxAxE: Tensor, turns_Sx1xP: Tensor) -> Tensor:
 
     Pairs are multiplied as complex numbers: half the time of cosines and sines in torch's real arithmetic.
     """
-    pairs_BxSxAxP = torch.view_as_complex(x_BxSxAxE.unflatten(-1, (-1, 2)))  # type: ignore[no-untyped-call]
-    return torch.view_as_real(pairs_BxSxAxP * turns_Sx1xP).flatten(-2)
+    pairs_BxSxAxPx2 = x_BxSxAxE.to(turns_Sx1xP.real.dtype).unflatten(-1, (-1, 2))  # type: ignore[no-untyped-call]
+    turned_BxSxAxP = torch.view_as_complex(pairs_BxSxAxPx2) * turns_Sx1xP
+    return torch.view_as_real(turned_BxSxAxP).flatten(-2).to(x_BxSxAxE.dtype)

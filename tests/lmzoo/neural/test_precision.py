@@ -12,16 +12,18 @@ from lmzoo.registry import create_trainer
 
 torch = pytest.importorskip("torch")
 
-from lmzoo.neural.config import RecurrentConfig, WindowConfig  # noqa: E402
+from lmzoo.neural.config import RecurrentConfig, TransformerConfig, WindowConfig  # noqa: E402
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
 from lmzoo.neural.precision import WorkingCopy, has_bfloat16  # noqa: E402
+from lmzoo.neural.transformer import TransformerNetwork  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 needs_bfloat16 = pytest.mark.skipif(
     not has_bfloat16(torch.device("cpu")), reason="this processor has no bfloat16 instructions"
 )
-MODELS = ["rnn-scratch", "gru-scratch", "lstm-scratch", "lstm-scratch:impl=loop", "lstm-cudnn", "gru-cudnn", "mlp"]
+MODELS = ["rnn-scratch", "gru-scratch", "lstm-scratch", "lstm-scratch:impl=loop", "lstm-cudnn", "gru-cudnn"]
+MODELS += ["mlp", "mlp:variant=residual", "transformer"]
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +32,9 @@ def corpus() -> Corpus:
 
 
 def small(name: str, options: str = "") -> str:
-    steps = "" if name == "mlp" else ",num_steps=6"
-    return f"{name}{',' if ':' in name else ':'}hidden=12,batch_size=4,embedding=5,precision=bfloat16{steps}{options}"
+    own = {"mlp": "embedding=5", "transformer": "heads=2,context_size=9,num_steps=6"}
+    shared = f"hidden=12,batch_size=4,precision=bfloat16,{own.get(name.partition(':')[0], 'embedding=5,num_steps=6')}"
+    return f"{name}{',' if ':' in name else ':'}{shared}{options}"
 
 
 @needs_bfloat16
@@ -62,6 +65,8 @@ def networks() -> list[Network]:
             for cell in ("rnn", "gru", "lstm")
         ),
         WindowNetwork(WindowConfig(hidden=32, embedding=8, context_size=6), 20, 1),
+        WindowNetwork(WindowConfig(hidden=32, embedding=8, context_size=6, variant="residual"), 20, 1),
+        TransformerNetwork(TransformerConfig(hidden=32, heads=2, context_size=9), 20, 1),
     ]
     for network in made:
         initialize(network, torch.Generator().manual_seed(0))
@@ -70,7 +75,7 @@ def networks() -> list[Network]:
 
 def loss_of(network: Network) -> torch.Tensor:
     ids = torch.randint(2, 20, (6, 6), generator=torch.Generator().manual_seed(1))
-    if isinstance(network, RecurrentNetwork):
+    if isinstance(network, RecurrentNetwork | TransformerNetwork):
         hidden = network(ids, network.zero_state(6))[0].flatten(0, 1)
         return network.mean_nats(hidden, ids.flatten())
     return network.mean_nats(network(ids), ids[:, 0])

@@ -16,62 +16,16 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-# loops vectorise only where a division needs no check of its divisor; a + b*c may be one instruction
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+from lmzoo.compiled.exponentials import OPTIONS, exp, sigmoid, tanh
+
 # sums in any order
-_SUMMING: dict[str, Any] = {**_OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}}
+_SUMMING: dict[str, Any] = {**OPTIONS, "fastmath": {"contract", "reassoc", "nsz"}}
 
 # cells by name and activation
 KINDS: Mapping[tuple[str, str], int] = {("rnn", "tanh"): 0, ("rnn", "relu"): 1, ("gru", "tanh"): 2, ("lstm", "tanh"): 3}
 _RNN_TANH, _RNN_RELU, _GRU, _LSTM = KINDS.values()
 
-_0, _HALF, _1, _2 = (np.float32(x) for x in (0, 0.5, 1, 2))
-# e^x = 2^k e^r with x = k ln 2 + r, |r| <= ln(2)/2; ln 2 in two parts, the first of few bits, so that k ln 2 is exact
-_LOG2_E = np.float32(1 / np.log(2))
-_LN2_HIGH = np.float32(np.floor(np.log(2) * 2**12) / 2**12)
-_LN2_LOW = np.float32(np.log(2) - np.floor(np.log(2) * 2**12) / 2**12)
-# added to x, it rounds x to an integer and leaves that in the last bits
-_ROUNDER = np.float32(1.5 * 2**23)
-_EXPONENT_BIAS, _EXPONENT_AT = np.int32(127), np.int32(23)
-# Taylor's series of e^r; what is left out is below 2^-27 of r
-_3RD, _4TH, _5TH, _6TH, _7TH = (np.float32(1 / n) for n in (6, 24, 120, 720, 5040))
-# tanh of more is 1 in float32; e^x of less is no normal number
-_MOST_TANH = np.float32(9.1)
-_LEAST_EXP = np.float32(-87)
-
-
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
-def power_and_rest(x: Any) -> tuple[Any, Any]:
-    """2^k and e^r - 1, so that e^x = 2^k e^r; x within -87 to 88."""
-    shifted = np.float32(x * _LOG2_E + _ROUNDER)
-    k = shifted - _ROUNDER
-    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    rest = ((((_7TH * r + _6TH) * r + _5TH) * r + _4TH) * r + _3RD) * r + _HALF
-    power = np.int32((shifted.view(np.int32) + _EXPONENT_BIAS) << _EXPONENT_AT).view(np.float32)
-    return power, rest * (r * r) + r
-
-
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
-def tanh(x: Any) -> Any:
-    """Within 3 units of 2^-24, relative: (e^2x - 1) / (e^2x + 1), the numerator without cancellation near 0."""
-    x = _MOST_TANH if x > _MOST_TANH else x
-    x = -_MOST_TANH if x < -_MOST_TANH else x
-    power, rest = power_and_rest(_2 * x)
-    less_1 = power * rest + (power - _1)
-    return less_1 / (less_1 + _2)
-
-
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
-def sigmoid(x: Any) -> Any:
-    """By the tanh, so within 2^-24 absolutely."""
-    return _HALF * tanh(_HALF * x) + _HALF
-
-
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
-def exp(x: Any) -> Any:
-    """Within 3 units of 2^-24, relative, of x up to 0; the smallest normal numbers stand for what is below them."""
-    power, rest = power_and_rest(_LEAST_EXP if x < _LEAST_EXP else x)
-    return power * rest + power
+_0 = np.float32(0)
 
 
 @njit(**_SUMMING)  # type: ignore[untyped-decorator]
@@ -94,7 +48,7 @@ def _product(weight_GxH: Any, h_H: Any, out_G: Any) -> None:
         out_G[g] = first
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def _advance(kind: int, x_G: Any, weight_GxH: Any, bias_G: Any, h_H: Any, c_H: Any, gates_G: Any, out_H: Any) -> None:
     """One token: the new h into `out_H`, c in place (where a cell has one); `gates_G` is room to work in."""
     _product(weight_GxH, h_H, gates_G)
@@ -128,7 +82,7 @@ def _filled(n_axes: int) -> Any:
     return types.Array(types.float32, n_axes, "C")
 
 
-@njit(types.void(types.int64, _given(3), _given(2), _given(1), _filled(3), _filled(3)), **_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(types.void(types.int64, _given(3), _given(2), _given(1), _filled(3), _filled(3)), **OPTIONS)  # type: ignore[untyped-decorator]
 def scan(kind: int, x_TxBxG: Any, weight_GxH: Any, bias_G: Any, states_SxBxH: Any, out_TxBxH: Any) -> None:
     """As `lmzoo.neural.scan.Scan`, a text after the other: BLAS is better at several."""
     gates_G = np.empty(weight_GxH.shape[0], np.float32)
@@ -140,7 +94,7 @@ def scan(kind: int, x_TxBxG: Any, weight_GxH: Any, bias_G: Any, states_SxBxH: An
         states_SxBxH[0, b] = h_H
 
 
-@njit(types.void(types.int64, types.int64, *map(_given, (1, 2, 2, 1, 1, 4)), types.int64, _filled(4)), **_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(types.void(types.int64, types.int64, *map(_given, (1, 2, 2, 1, 1, 4)), types.int64, _filled(4)), **OPTIONS)  # type: ignore[untyped-decorator]
 def step(
     kind: int,
     token: int,
@@ -178,7 +132,7 @@ def _total(logits_V: Any, most: Any) -> Any:
     return total
 
 
-@njit(types.void(*map(_given, (1, 2, 1, 1)), _filled(1)), **_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(types.void(*map(_given, (1, 2, 1, 1)), _filled(1)), **OPTIONS)  # type: ignore[untyped-decorator]
 def log_softmax(h_H: Any, weight_VxH: Any, bias_V: Any, mask_V: Any, out_V: Any) -> None:
     """ln p of each symbol into `out_V`."""
     _product(weight_VxH, h_H, out_V)

@@ -13,13 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lmzoo.compiled.cells import sigmoid, tanh
+from lmzoo.compiled.exponentials import OPTIONS, sigmoid, tanh
 
 Floats = npt.NDArray[np.float32]
 Step = Callable[[int], None]
 
-# loops vectorise only where a division needs no check of its divisor; a + b*c may be one instruction
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 _1 = np.float32(1)
 
 
@@ -53,7 +51,7 @@ def lstm_back(
     return lambda t: _lstm_back(t, gates_TxBxG, c_T1xBxH, tanh_c_TxBxH, d_h_TxBxH, d_c_BxH, d_gates_TxBxG)
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def _gru(t: int, gates_TxBxG: Any, n_TxBxH: Any, h_T1xBxH: Any) -> None:
     size = n_TxBxH.shape[2]
     for b in range(n_TxBxH.shape[1]):
@@ -66,7 +64,7 @@ def _gru(t: int, gates_TxBxG: Any, n_TxBxH: Any, h_T1xBxH: Any) -> None:
             out_H[j] = n + z * (h_H[j] - n)
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def _gru_back(
     t: int,
     gates_TxBxG: Any,
@@ -91,7 +89,7 @@ def _gru_back(
             d_z_H[j] = d_h * (h_H[j] - n) * z * (_1 - z)
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def _lstm(t: int, gates_TxBxG: Any, c_T1xBxH: Any, tanh_c_TxBxH: Any, h_T1xBxH: Any) -> None:
     size = h_T1xBxH.shape[2]
     for b in range(h_T1xBxH.shape[1]):
@@ -107,7 +105,7 @@ def _lstm(t: int, gates_TxBxG: Any, c_T1xBxH: Any, tanh_c_TxBxH: Any, h_T1xBxH: 
             out_H[j] = o * tanh_c
 
 
-@njit(**_OPTIONS)  # type: ignore[untyped-decorator]
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def _lstm_back(
     t: int,
     gates_TxBxG: Any,

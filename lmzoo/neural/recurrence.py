@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lmzoo.neural import gates
-from lmzoo.neural.cells import States
+from lmzoo.neural.cells import CELLS, States
 
 
 class Workspace:
@@ -58,6 +58,16 @@ class Steps:
     def has_gates(self) -> bool:
         """Whether a step is more than its product and one activation."""
         return issubclass(self.kind, Gru | Lstm)
+
+    def prepare(self, is_compiled: bool) -> None:
+        """Take compiled gates or torch's; what has to be loaded or compiled for them is done now, on a step of one."""
+        self.is_compiled = is_compiled
+        if is_compiled:
+            cell = CELLS[next(name for (name, _), kind in RECURRENCES.items() if kind is self.kind)]
+            x_1x1xG = torch.zeros(1, 1, cell.n_gates, requires_grad=True)
+            bias_H, states = torch.zeros(int(cell.has_inner_bias)), (torch.zeros(1, 1),) * cell.n_states
+            out, _ = recur(Steps(self.kind, True), x_1x1xG.clone(), torch.zeros(cell.n_gates, 1), bias_H, states)
+            torch.autograd.grad(out.sum(), x_1x1xG)
 
     def begin(self, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor) -> Recurrence:
         """The recurrence of one batch."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.batches import largest_batch, random_batches, sequential_batches, warn_of_short_text
-from lmzoo.budget import Budget
+from lmzoo.budget import Budget, Stopwatch
 from lmzoo.compiled import can_be_used
 from lmzoo.corpus import Split
 from lmzoo.errors import DivergedError, LmzooError, TooShortError, VocabularyMismatchError
@@ -80,6 +80,8 @@ class NeuralTrainer:
         # how many steps are waited for at once
         self.waits_for_every_step = self._device.type == "cpu"
         self._takes_compiled_gates = False
+        # seconds of the training clock that loading numba and compiling took; None where neither was done
+        self.compile_s: float | None = None
         self._model = _MODELS[type(config)](vocab, config)
         self._model.network.to(self._device)
         for module in self._model.network.modules():
@@ -159,8 +161,11 @@ class NeuralTrainer:
         self._takes_compiled_gates = (
             self.config.precision == "float32" and _is_long(self.config, train, budget) and can_be_used()
         )
-        for layer in layers:
-            layer.steps.is_compiled = self._takes_compiled_gates
+        watch = Stopwatch()
+        with watch.running():
+            for layer in layers:
+                layer.steps.prepare(self._takes_compiled_gates)
+        self.compile_s = watch.elapsed_s if self._takes_compiled_gates else None
 
     def _started(self, rng: np.random.Generator) -> Standing:
         drawn, dropping = _generators(rng, self._device)

@@ -50,7 +50,12 @@ def ticking(step_s: float) -> Stopwatch:
 
 
 @pytest.mark.parametrize(
-    "spec", [f"gru-scratch:{SMALL},dropout=0.2", "mlp:hidden=8,batch_size=16,optimizer=sgd,lr=0.1", f"rnn-scratch:{SMALL},embedding=3,optimizer=sgd,lr=0.1,softmax=sampled,samples=2"]
+    "spec",
+    [
+        f"gru-scratch:{SMALL},dropout=0.2",
+        "mlp:hidden=8,batch_size=16,optimizer=sgd,lr=0.1",
+        f"rnn-scratch:{SMALL},embedding=3,optimizer=sgd,lr=0.1,softmax=sampled,samples=2",
+    ],
 )
 def test_steps_nobody_waits_for_learn_the_same(spec: str, corpus: Corpus) -> None:
     one_by_one, every_step = trained(spec, corpus, Budget(steps=23), waits=True)

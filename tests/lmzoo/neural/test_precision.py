@@ -41,7 +41,8 @@ def small(name: str, options: str = "") -> str:
 @pytest.mark.parametrize("options", ["", ",dropout=0.2,layers=2", ",softmax=sampled,samples=3,lr=0.01"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_cycle_is_learnt_and_float32_is_kept(name: str, options: str, corpus: Corpus) -> None:
-    model = lmzoo.train(small(name, options), corpus, max_steps=200)
+    # a transformer of so few units takes as long in float32
+    model = lmzoo.train(small(name, options), corpus, max_steps=400 if name == "transformer" else 200)
     assert lmzoo.evaluate(model, corpus.valid).perplexity < 2
     arrays = model.to_parts()[1]
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}

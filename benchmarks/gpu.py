@@ -125,7 +125,7 @@ def rate_of(way: str, cell: str, hidden: int, device: torch.device, repeat_s: fl
 
 def _repeat(once: Pass, device: torch.device, repeat_s: float) -> float:
     watch, n_passes = Stopwatch(), 0
-    while watch.elapsed_s < repeat_s:
+    while not n_passes or watch.elapsed_s < repeat_s:
         with watch.running():
             # a few at a time: waiting for the device after each would be measured too
             for _ in range(4):

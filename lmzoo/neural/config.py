@@ -130,27 +130,17 @@ _LEAST: Mapping[str, int] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
-    """A recurrent network and how it is trained; what is left out comes from the recipe.
+class TrainingConfig:
+    """What all networks have in common, above all how they are trained; what is left out comes from the recipe.
 
     Attributes:
-        cell: rnn (Elman 1990), gru (Cho et al. 2014), lstm (Hochreiter & Schmidhuber 1997, with a forget gate).
-        kernel: scratch (the cell written out here) or library (torch's own layer).
-        impl: how the cell written out here is trained: fused (gradients written out, products gathered) or loop (one
-            step at a time as the textbook has it, gradients by autograd); the same numbers up to rounding.
-        recipe: default (best within 15 s on 2 cores) or textbook.
-        hidden: units of a layer.
-        layers: recurrent layers, one upon the other.
-        embedding: numbers that stand for a token; 0: the input weights' own column (a one-hot product).
-        batch_size, num_steps: columns and tokens of a training batch; gradients reach `num_steps` tokens back.
+        recipe: default (best within 15 s on one thread) or textbook.
+        hidden, layers: units of a layer, layers one upon the other.
+        batch_size: columns of a training batch; of a window model, predictions.
         lr: the highest learning rate.
         optimizer: sgd or adam (Kingma & Ba 2015).
         clip: the largest global norm of a gradient (theta); 0: never clipped.
-        dropout: share of units dropped between layers, of embeddings and before the output; one mask a sequence (Gal &
-            Ghahramani 2016).
-        activation: tanh or relu, of the rnn; the others have tanh.
-        input: lookup, or onehot: a product with one-hot rows, the same numbers computed as the textbook has them.
-        sampling: sequential (state goes on from batch to batch) or random (it starts anew).
+        dropout: share of numbers dropped.
         schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
         softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
             batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
@@ -160,27 +150,47 @@ class RecurrentConfig:
         deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
     """
 
-    cell: CellName = "lstm"
-    kernel: Kernel = "scratch"
-    impl: Impl = "fused"
     recipe: Recipe = "default"
     hidden: int = FROM_RECIPE
     layers: int = FROM_RECIPE
-    embedding: int = FROM_RECIPE
     batch_size: int = FROM_RECIPE
-    num_steps: int = FROM_RECIPE
     lr: float = FROM_RECIPE
     optimizer: Optimizer = FROM_RECIPE
     clip: float = FROM_RECIPE
     dropout: float = FROM_RECIPE
-    activation: Activation = FROM_RECIPE
-    input: Input = FROM_RECIPE
-    sampling: Sampling = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
     softmax: Softmax = "auto"
     samples: int = 1000
     precision: Precision = "float32"
     deterministic: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(TrainingConfig):
+    """A recurrent network and how it is trained.
+
+    Attributes:
+        cell: rnn (Elman 1990), gru (Cho et al. 2014), lstm (Hochreiter & Schmidhuber 1997, with a forget gate).
+        kernel: scratch (the cell written out here) or library (torch's own layer).
+        impl: how the cell written out here is trained: fused (gradients written out, products gathered) or loop (one
+            step at a time as the textbook has it, gradients by autograd); the same numbers up to rounding.
+        embedding: numbers that stand for a token; 0: the input weights' own column (a one-hot product).
+        num_steps: tokens of a column of a training batch; gradients reach that many tokens back.
+        activation: tanh or relu, of the rnn; the others have tanh.
+        input: lookup, or onehot: a product with one-hot rows, the same numbers computed as the textbook has them.
+        sampling: sequential (state goes on from batch to batch) or random (it starts anew).
+
+    Units are dropped between layers, of embeddings and before the output; one mask a sequence (Gal & Ghahramani 2016).
+    """
+
+    cell: CellName = "lstm"
+    kernel: Kernel = "scratch"
+    impl: Impl = "fused"
+    embedding: int = FROM_RECIPE
+    num_steps: int = FROM_RECIPE
+    activation: Activation = FROM_RECIPE
+    input: Input = FROM_RECIPE
+    sampling: Sampling = FROM_RECIPE
 
     def __post_init__(self) -> None:
         _check_choices(self, ("cell", "kernel", "recipe"))
@@ -200,48 +210,23 @@ class RecurrentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowConfig:
+class WindowConfig(TrainingConfig):
     """A feed-forward network over the last tokens (Bengio et al. 2003) and how it is trained.
 
     Attributes:
-        recipe: default (best within 15 s on 2 cores) or textbook.
         variant: plain (hidden layers one upon the other), or residual: blocks that add to their input, normalised first
             (cf. Sun & Iyyer 2021).
         context_size: tokens of history that are seen.
-        hidden, layers: units of a hidden layer, hidden layers; of a block, blocks.
         embedding: numbers that stand for a token.
-        batch_size: predictions of a training batch.
-        lr: the highest learning rate.
-        optimizer: sgd or adam (Kingma & Ba 2015).
-        clip: the largest global norm of a gradient (theta); 0: never clipped.
-        dropout: share of units dropped, of the embeddings and of every hidden layer.
         activation: tanh, relu or gelu; what is left out is tanh of a plain network, gelu of a residual one.
-        schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
-        softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
-            batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
-        samples: symbols drawn on average for a batch by the sampled softmax.
-        precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
-            changed, stored and scored in float32.
-        deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
+
+    Units are dropped of the embeddings and of every hidden layer.
     """
 
-    recipe: Recipe = "default"
     variant: Variant = "plain"
     context_size: int = FROM_RECIPE
-    hidden: int = FROM_RECIPE
-    layers: int = FROM_RECIPE
     embedding: int = FROM_RECIPE
-    batch_size: int = FROM_RECIPE
-    lr: float = FROM_RECIPE
-    optimizer: Optimizer = FROM_RECIPE
-    clip: float = FROM_RECIPE
-    dropout: float = FROM_RECIPE
     activation: WindowActivation = FROM_RECIPE
-    schedule: Schedule = FROM_RECIPE
-    softmax: Softmax = "auto"
-    samples: int = 1000
-    precision: Precision = "float32"
-    deterministic: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, ("recipe", "variant"))
@@ -253,49 +238,24 @@ class WindowConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(TrainingConfig):
     """A causal transformer (Vaswani et al. 2017, Radford et al. 2019) and how it is trained.
 
     Attributes:
-        recipe: default (best within 15 s on one thread) or textbook.
         context_size: tokens of history that a prediction may see; what it does see is `layers * span + 1` of them.
-        hidden: width of the model, of embeddings too; an even multiple of `heads`.
-        layers: blocks of attention and feed-forward layer, one upon the other.
-        heads: parts into which attention is divided.
+        heads: parts into which attention is divided; `hidden`, the model's width, is an even multiple of them.
         feed_forward: units of a feed-forward layer; 4 times `hidden` where it is not given.
-        batch_size, num_steps: columns and tokens of a training batch; gradients reach `num_steps` tokens back.
-        lr: the highest learning rate.
-        optimizer: sgd or adam (Kingma & Ba 2015).
-        clip: the largest global norm of a gradient (theta); 0: never clipped.
-        dropout: share of numbers dropped, of the embeddings and of what every layer adds.
+        num_steps: tokens of a column of a training batch; gradients reach that many tokens back.
         sampling: sequential (what was seen goes on from batch to batch) or random (it starts anew).
-        schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
-        softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
-            batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
-        samples: symbols drawn on average for a batch by the sampled softmax.
-        precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
-            changed, stored and scored in float32.
-        deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
+
+    Numbers are dropped of the embeddings and of what every layer adds.
     """
 
-    recipe: Recipe = "default"
     context_size: int = FROM_RECIPE
-    hidden: int = FROM_RECIPE
-    layers: int = FROM_RECIPE
     heads: int = FROM_RECIPE
     feed_forward: int = FROM_RECIPE
-    batch_size: int = FROM_RECIPE
     num_steps: int = FROM_RECIPE
-    lr: float = FROM_RECIPE
-    optimizer: Optimizer = FROM_RECIPE
-    clip: float = FROM_RECIPE
-    dropout: float = FROM_RECIPE
     sampling: Sampling = FROM_RECIPE
-    schedule: Schedule = FROM_RECIPE
-    softmax: Softmax = "auto"
-    samples: int = 1000
-    precision: Precision = "float32"
-    deterministic: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, ("recipe",))

@@ -30,7 +30,8 @@ THREAD_VARIABLES = (
 )
 # how idle threads wait, see trial_environment()
 WAIT_POLICY = "OMP_WAIT_POLICY"
-_PACKAGES = ("lmzoo", "numpy", "pydantic", "torch", "pandas", "matplotlib")
+COMPILED = "LMZOO_COMPILED"
+_PACKAGES = ("lmzoo", "numpy", "pydantic", "torch", "numba", "pandas", "matplotlib")
 _SOURCES = Path(__file__).parent.parent
 _COMMAND_TIMEOUT_S = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -83,7 +84,9 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "memory_total_bytes": _memory_total_bytes(),
         "versions": _versions(),
-        "thread_variables": {name: os.environ[name] for name in (*THREAD_VARIABLES, WAIT_POLICY) if name in os.environ},
+        "thread_variables": {
+            name: os.environ[name] for name in (*THREAD_VARIABLES, WAIT_POLICY, COMPILED) if name in os.environ
+        },
         "git_commit": commit,
         "git_dirty": dirty,
         **(_cuda(device) if device.startswith("cuda") else {}),
@@ -139,7 +142,9 @@ def _git() -> tuple[str | None, bool | None]:
     if not (_SOURCES / ".git").exists():
         return None, None
     commit = _output_of("git", "-C", str(_SOURCES), "rev-parse", "HEAD")
-    changed = _output_of("git", "-C", str(_SOURCES), "status", "--porcelain", "--untracked-files=no")
+    changed = _output_of(
+        "git", "-C", str(_SOURCES), "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results"
+    )
     return commit, (None if changed is None else bool(changed))
 
 

@@ -213,7 +213,7 @@ class Trial:
             eval_tokens_per_s=repeats(rates),
             next_token_us=repeats([sum(values) / len(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
-            kernel=str(getattr(self._training.trainer, "kernel_name", getattr(model, "kernel_name", "numpy"))),
+            kernel=kernel_of(self._training.trainer, model),
             kept="last" if kept.is_last else f"best validation at {kept.train_s:.2f} s",
         )
 
@@ -292,6 +292,13 @@ def whole_validation(model: LanguageModel[Any], corpus: Corpus, kept: Validation
     if kept.valid.n_tokens == corpus.valid.n_tokens:
         return kept.valid
     return evaluate(model, corpus.valid)
+
+
+def kernel_of(trainer: Any, model: LanguageModel[Any]) -> str:
+    """What trained a model and, where that is another, what answers."""
+    answers = str(getattr(model, "kernel_name", "numpy"))
+    trains = str(getattr(trainer, "kernel_name", answers))
+    return trains if trains == answers else f"{trains}, answers: {answers}"
 
 
 def tally_record(tally: Tally) -> TallyRecord:

@@ -17,6 +17,10 @@ from lmzoo.files import require_writable, whole_file
 from lmzoo.interface import Arrays
 
 
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the training goes on without."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
     """What a checkpoint holds.
@@ -38,7 +42,9 @@ def require_free(path: Path, *, resume: bool) -> None:
         raise InputError(
             f"{path} is there already; go on from it with resume=True (--resume), or give another name or remove it"
         )
-    require_writable(path)
+    # where there is one to go on from, a place that takes no more of them is told of when it matters
+    if not path.exists():
+        require_writable(path)
 
 
 def write(checkpoint: Checkpoint, path: Path) -> None:

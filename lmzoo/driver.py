@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,9 @@ import numpy as np
 
 from lmzoo import checkpoints, storage
 from lmzoo.budget import Budget
-from lmzoo.checkpoints import Checkpoint
+from lmzoo.checkpoints import Checkpoint, CheckpointWarning
 from lmzoo.corpus import Corpus, Split
-from lmzoo.errors import CorpusError, DivergedError, InputError, SpecError, StoppedError
+from lmzoo.errors import CorpusError, DivergedError, InputError, LmzooError, SpecError, StoppedError, StorageError
 from lmzoo.evaluation import evaluate
 from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer
 from lmzoo.registry import create_trainer, family_of, resolve_config
@@ -227,24 +228,33 @@ class LastingTraining(Training):
         checkpoints.require_same(checkpoint, self._identity, self._path)
         try:
             self.go_on_from(checkpoint)
+        except LmzooError:
+            raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise checkpoints.damaged(self._path, error) from error
 
     def run(self) -> Iterator[Progress]:
         """The trainer's own yields, timed, with checkpoints between them."""
         written_s = self.budget.watch.elapsed_s
+        steps = self.progress.steps
         for progress in super().run():
             if self._stop():
-                self._write()
+                checkpoints.write(self.checkpoint(self._identity), self._path)
                 raise StoppedError(progress.steps, str(self._path))
             if self.budget.watch.elapsed_s - written_s >= self._every_s:
-                self._write()
+                self._try_to_write()
                 written_s = self.budget.watch.elapsed_s
             yield progress
-        self._write()
+        if self.progress.steps > steps:
+            self._try_to_write()
 
-    def _write(self) -> None:
-        checkpoints.write(self.checkpoint(self._identity), self._path)
+    def _try_to_write(self) -> None:
+        """A full disk costs the checkpoint, and not what was learnt."""
+        try:
+            checkpoints.write(self.checkpoint(self._identity), self._path)
+        except StorageError as error:
+            told = f"{error}; the training goes on, and could not be gone on with from here"
+            warnings.warn(told, CheckpointWarning, stacklevel=2)
 
 
 def next_validation_s(elapsed_s: float) -> float:

@@ -23,6 +23,7 @@ LmzooError
 │   ├── ForeignFileError            another kind of file
 │   ├── NewerFileError              written by a newer version
 │   └── CorruptFileError            cut short or altered
+├── TooLargeError (MemoryError)     a model does not fit into memory
 ├── DivergedError                   training met a value that is not finite
 ├── StoppedError                    training was stopped on request; its checkpoint goes on from there
 └── NotNormalizedError              a perplexity was asked of scores that are no distribution
@@ -109,6 +110,10 @@ class MissingLibraryError(UnavailableError, ImportError):
 
 class MissingDeviceError(UnavailableError):
     """The device asked for is not there."""
+
+
+class TooLargeError(LmzooError, MemoryError):
+    """A model of the sizes asked for does not fit into memory."""
 
 
 class StorageError(LmzooError):

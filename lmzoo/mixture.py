@@ -14,7 +14,7 @@ from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, LmzooError, StorageError
 from lmzoo.evaluation import token_nats
-from lmzoo.interface import Arrays, LanguageModel, Progress, Storable, Tokens, Trainer, all_logprobs, select
+from lmzoo.interface import Arrays, LanguageModel, LogProbs, Progress, Storable, Tokens, Trainer, all_logprobs, select
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -92,8 +92,8 @@ class MixtureModel:
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> MixtureState:
         return tuple(model.initial_state(batch_size, bos=bos) for model in self.components)
 
-    def logprobs(self, tokens_BxL: Tokens, state: MixtureState) -> tuple[Floats, MixtureState]:
-        """ln p of each token, float64, and the states of all parts after the last one."""
+    def logprobs(self, tokens_BxL: Tokens, state: MixtureState) -> tuple[LogProbs, MixtureState]:
+        """ln p of each token and the states of all parts after the last one; as exact as the least exact part."""
         tokens_BxL = self.vocab.checked(tokens_BxL)
         if self.mixing == "loglinear":
             picked_BxL = np.take_along_axis(
@@ -101,28 +101,21 @@ class MixtureModel:
             )[:, :, 0]
             return picked_BxL, self._after(tokens_BxL, state)
         pairs = [m.logprobs(tokens_BxL, s) for m, s in zip(self.components, state, strict=True)]
-        parts = [np.asarray(logprobs_BxL, np.float64) for logprobs_BxL, _ in pairs]
-        return self._mix(parts), tuple(after for _, after in pairs)
+        return self._mix([logprobs_BxL for logprobs_BxL, _ in pairs]), tuple(after for _, after in pairs)
 
-    def next_logprobs(self, state: MixtureState) -> Floats:
-        """ln p over the whole vocabulary, float64 of shape (B, V)."""
-        parts = [
-            np.asarray(model.next_logprobs(s), np.float64) for model, s in zip(self.components, state, strict=True)
-        ]
-        return self._normalized(self._mix(parts))
+    def next_logprobs(self, state: MixtureState) -> LogProbs:
+        """ln p over the whole vocabulary, of shape (B, V)."""
+        return self._mix([m.next_logprobs(s) for m, s in zip(self.components, state, strict=True)], is_whole=True)
 
-    def all_logprobs(self, tokens_BxL: Tokens, state: MixtureState) -> Floats:
-        """ln p over the whole vocabulary before each token, float64 of shape (B, L, V)."""
+    def all_logprobs(self, tokens_BxL: Tokens, state: MixtureState) -> LogProbs:
+        """ln p over the whole vocabulary before each token, of shape (B, L, V)."""
         tokens_BxL = self.vocab.checked(tokens_BxL)
-        out_BxLxV = np.empty((*tokens_BxL.shape, len(self.vocab)))
+        out_BxLxV = np.empty((*tokens_BxL.shape, len(self.vocab)), self.next_logprobs(state).dtype)
         length = max(_MAX_CELLS // max(len(tokens_BxL) * len(self.vocab), 1), 1)
         for start in range(0, tokens_BxL.shape[1], length):
             chunk_BxM = tokens_BxL[:, start : start + length]
-            parts = [
-                np.asarray(all_logprobs(model, chunk_BxM, s), np.float64)
-                for model, s in zip(self.components, state, strict=True)
-            ]
-            out_BxLxV[:, start : start + length] = self._normalized(self._mix(parts))
+            parts = [all_logprobs(model, chunk_BxM, s) for model, s in zip(self.components, state, strict=True)]
+            out_BxLxV[:, start : start + length] = self._mix(parts, is_whole=True)
             state = self._after(chunk_BxM, state)
         return out_BxLxV
 
@@ -155,10 +148,19 @@ class MixtureModel:
     def _after(self, tokens_BxL: Tokens, state: MixtureState) -> MixtureState:
         return tuple(m.logprobs(tokens_BxL, s)[1] for m, s in zip(self.components, state, strict=True))
 
-    def _mix(self, parts: Sequence[Floats]) -> Floats:
-        """Linear: ln of the weighted mean.  Log-linear: the weighted sum, not yet normalised."""
-        if self.mixing == "loglinear":
-            return log_product(parts, self.weights_K)
+    def _mix(self, parts: Sequence[LogProbs], *, is_whole: bool = False) -> LogProbs:
+        """ln of the mixture, taken in float64 and given in the type of the least exact part.
+
+        Linear: ln of the weighted mean.  Log-linear: the weighted sum, normalised where the parts are `is_whole`
+        distributions.
+        """
+        exact = [np.asarray(part, np.float64) for part in parts]
+        mixed = self._log_mean(exact) if self.mixing == "linear" else log_product(exact, self.weights_K)
+        if self.mixing == "loglinear" and is_whole:
+            mixed = mixed - log_sum(mixed)
+        return mixed.astype(min((part.dtype for part in parts), key=lambda dtype: dtype.itemsize), copy=False)
+
+    def _log_mean(self, parts: Sequence[Floats]) -> Floats:
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.weights_K)
         mixed = np.full(parts[0].shape, -np.inf)
@@ -166,9 +168,6 @@ class MixtureModel:
             # a part of weight 0 says nothing, even where it is impossible
             mixed = np.logaddexp(mixed, part + log_weight) if np.isfinite(log_weight) else mixed
         return mixed
-
-    def _normalized(self, logits: Floats) -> Floats:
-        return logits - log_sum(logits) if self.mixing == "loglinear" else logits
 
 
 def log_product(parts: Sequence[Floats], weights_K: Floats) -> Floats:

@@ -251,10 +251,17 @@ def create_trainer(spec: Spec | str, vocab: Vocab, *, device: str = "cpu") -> Tr
 
 
 def stored_class(kind: str) -> type[Storable] | None:
-    """The class that reads model files of this kind, or None."""
+    """The class that reads model files of this kind, or None.  Raises `MissingLibraryError` where it needs torch."""
     if kind not in STORED_KINDS:
         return None
-    loaded: type[Storable] = _load(STORED_KINDS[kind])
+    try:
+        loaded: type[Storable] = _load(STORED_KINDS[kind])
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingLibraryError(
+            f"the file holds a network ({kind}), which needs torch: python -m pip install 'lmzoo[torch]'"
+        ) from error
     return loaded
 
 

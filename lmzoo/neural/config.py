@@ -113,6 +113,9 @@ _FEED_FORWARD_FACTOR = 4
 # symbols beyond which softmax=auto is sampled; measured, see docs/figures.md
 FULL_SOFTMAX_UP_TO = 5_000
 
+# what float32 holds; and no array has as many rows
+_MOST, _MOST_WHOLE = 1e38, 2**31 - 1
+
 _LEAST: Mapping[str, int] = {
     "samples": 1,
     "hidden": 1,
@@ -334,8 +337,9 @@ def _check_bool(name: str, value: Any) -> None:
 
 def _check_number(name: str, value: Any, wanted: type) -> None:
     accepted = (int,) if wanted is int else (int, float)
+    most = _MOST_WHOLE if wanted is int else _MOST
     if isinstance(value, bool) or not isinstance(value, accepted):
         kind = "a whole number" if wanted is int else "a number"
         raise OptionValueError(f"{name} must be {kind}, got {value!r}")
-    if not math.isfinite(value) or value < _LEAST[name]:
-        raise OptionValueError(f"{name} must be a number of at least {_LEAST[name]}, got {value}")
+    if not math.isfinite(value) or not _LEAST[name] <= value <= most:
+        raise OptionValueError(f"{name} must be a number from {_LEAST[name]} to {most:g}, got {value}")

@@ -74,6 +74,10 @@ class HostNetwork:
             self._most_texts = _MOST_TEXTS if is_small and CELLS[config.cell].n_gates > 1 else 1
             self._log_softmax = cells.log_softmax
 
+    @property
+    def is_compiled(self) -> bool:
+        return self._step is not None
+
     @classmethod
     def of(cls, network: RecurrentNetwork, config: RecurrentConfig) -> HostNetwork | None:
         """None where the cells are torch's or the plain loop's, or do not stand on the CPU in float32."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lmzoo.errors import InputError, TokenError
+from lmzoo.errors import InputError, TokenError, TooLargeError
 from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.neural.cells import CELLS
 from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig, resolved_softmax
@@ -70,6 +70,11 @@ class NeuralState(Protocol):
     def select(self, rows: npt.NDArray[Any]) -> Self: ...
 
 
+def _sizes(config: Config) -> str:
+    names = ("hidden", "layers", "embedding", "context_size", "feed_forward")
+    return ", ".join(f"{name}={getattr(config, name)}" for name in names if hasattr(config, name))
+
+
 State = TypeVar("State", bound=NeuralState)
 
 
@@ -92,7 +97,11 @@ class NeuralModel(ABC, Generic[State]):
     def __init__(self, vocab: Vocab, config: Any) -> None:
         self.vocab = vocab
         self.config = config
-        self.network = self.network_class(config, len(vocab), vocab.bos_id)
+        try:
+            self.network = self.network_class(config, len(vocab), vocab.bos_id)
+        except (MemoryError, RuntimeError, TypeError, OverflowError) as error:
+            # torch has a type of error for each way in which a size can be too large
+            raise TooLargeError(f"a network of these sizes does not fit into memory ({_sizes(config)})") from error
 
     @property
     def n_params(self) -> int:
@@ -101,9 +110,19 @@ class NeuralModel(ABC, Generic[State]):
 
     @property
     def kernel_name(self) -> str:
-        """What computes it: scratch, torch-cpu, torch-cuda or cudnn; +sampled, +bfloat16 where training did so."""
+        """What answers: scratch, scratch-loop, torch-cpu, torch-cuda or cudnn; how it was trained where that differs
+        from the plain way (+sampled, +bfloat16); +numba where compiled code answers."""
+        return self.kernel_with(numba=self._is_compiled())
+
+    def kernel_with(self, *, numba: bool) -> str:
+        """The name of the kernel with numba or without."""
         choices: tuple[str, str] = (resolved_softmax(self.config, len(self.vocab)), self.config.precision)
-        return "+".join((self._kernel(), *(choice for choice in choices if choice in ("sampled", "bfloat16"))))
+        parts = [self._kernel(), *(choice for choice in choices if choice in ("sampled", "bfloat16"))]
+        return "+".join([*parts, "numba"] if numba else parts)
+
+    def _is_compiled(self) -> bool:
+        """Whether compiled code has answered."""
+        return False
 
     @abstractmethod
     def _kernel(self) -> str:
@@ -231,9 +250,12 @@ class RecurrentModel(NeuralModel[RecurrentState]):
         # addresses mean nothing in another process, and views of a copied network are copies
         return {**vars(self), "_views": None}
 
+    def _is_compiled(self) -> bool:
+        return self._views is not None and self._views.is_compiled
+
     def _kernel(self) -> str:
         if self.config.kernel == "scratch":
-            return "scratch"
+            return "scratch" if self.config.impl == "fused" else "scratch-loop"
         return "cudnn" if self.network.device.type == "cuda" else "torch-cpu"
 
     @torch.inference_mode()

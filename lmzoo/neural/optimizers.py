@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+_LARGEST_FACTOR = torch.finfo(torch.float32).max
 # the steps in which the learning rate rises (a budget without a limit is never used up, so they are counted), and the
 # share of it that is left at the end
 _RISE_STEPS = 20
@@ -78,7 +79,8 @@ class Adam:
             mean.lerp_(whole, 1.0 - _BETA1)
             square.mul_(_BETA2).addcmul_(whole, whole, value=1.0 - _BETA2)
             divisor = square.sqrt().div_(square_root).add_(_EPSILON)
-            parameter.addcdiv_(mean, divisor, value=-lr / mean_share)
+            # beyond what float32 holds torch refuses a factor, where the weights would show that it was too large
+            parameter.addcdiv_(mean, divisor, value=-min(lr / mean_share, _LARGEST_FACTOR))
 
 
 OPTIMIZERS: Mapping[str, Callable[[Sequence[Tensor]], Optimizer]] = {"sgd": Sgd, "adam": Adam}

@@ -6,6 +6,7 @@ The weights that are kept, changed, scored and stored are float32; training comp
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ class WorkingCopy:
     def gradients(self, loss: Tensor) -> list[Tensor]:
         """Gradients of the loss by every weight, of the type of the kept weights."""
         found = torch.autograd.grad(loss, self._weights)
-        return [gradient.to(weight.dtype) for gradient, weight in zip(found, self._kept, strict=True)]
+        return [own.to(weight.dtype) for own, weight in zip(_apart(found), self._kept, strict=True)]
 
     @torch.no_grad()
     def refresh(self) -> None:
@@ -37,6 +38,15 @@ class WorkingCopy:
         if not self._is_kept:
             for weight, kept in zip(self._weights, self._kept, strict=True):
                 weight.copy_(kept)
+
+
+def _apart(gradients: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Each gradient with numbers of its own, to be changed in place: autograd gives the terms of a sum the same one."""
+    seen: set[int] = set()
+    for gradient in gradients:
+        address = (gradient.values() if gradient.is_sparse else gradient).data_ptr()
+        yield gradient.clone() if address in seen else gradient
+        seen.add(address)
 
 
 def check_precision(precision: Precision, device: torch.device) -> None:

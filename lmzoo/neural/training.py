@@ -15,9 +15,9 @@ from torch import Tensor
 
 from lmzoo.batches import largest_batch, random_batches, sequential_batches, warn_of_short_text
 from lmzoo.budget import Budget, Stopwatch
-from lmzoo.compiled import can_be_used
+from lmzoo.compiled import VARIABLE, can_be_used
 from lmzoo.corpus import Split
-from lmzoo.errors import DivergedError, LmzooError, TooShortError, VocabularyMismatchError
+from lmzoo.errors import DivergedError, LmzooError, TooShortError, TrainingMismatchError, VocabularyMismatchError
 from lmzoo.interface import Arrays, Progress
 from lmzoo.neural.attending import TransformerModel
 from lmzoo.neural.checkpoint import Place, Standing, epochs
@@ -80,6 +80,7 @@ class NeuralTrainer:
         # how many steps are waited for at once
         self.waits_for_every_step = self._device.type == "cpu"
         self._takes_compiled_gates = False
+        self._took_compiled_gates: bool | None = None
         # seconds of the training clock that loading numba and compiling took; None where neither was done
         self.compile_s: float | None = None
         self._model = _MODELS[type(config)](vocab, config)
@@ -137,7 +138,8 @@ class NeuralTrainer:
         """All that decides what follows the last step, as JSON values and arrays of its own."""
         if self._standing is None or self._standing.place is None:
             raise LmzooError("nothing was trained yet; take a step of steps() first")
-        return self._standing.to_parts(self._model.network.weights())
+        facts, arrays = self._standing.to_parts(self._model.network.weights())
+        return {**facts, "compiled_gates": self._takes_compiled_gates}, arrays
 
     def resume(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
         """Have `steps` go on where another trainer of the same config and text wrote its `checkpoint`.
@@ -147,22 +149,31 @@ class NeuralTrainer:
         standing = self._new_standing(torch.Generator(self._device))
         standing.restore(self._model.network.weights(), facts, arrays)
         self._resumed = standing
+        self._took_compiled_gates = bool(facts["compiled_gates"])
+        if self._took_compiled_gates and not can_be_used():
+            raise TrainingMismatchError(
+                "the training began with compiled gates, which cannot be used here and round otherwise than torch's; "
+                f"install numba (python -m pip install 'lmzoo[fast]') and leave {VARIABLE}=0 out"
+            )
 
     @property
     def kernel_name(self) -> str:
         """What trains it: the model's own kernel, `+numba` where compiled gates are taken."""
-        return self._model.kernel_name + ("+numba" if self._takes_compiled_gates else "")
+        return self._model.kernel_with(numba=self._takes_compiled_gates)
 
     def _choose_gates(self, network: Network, train: Split, budget: Budget) -> None:
         """Take compiled gates for a training long enough: a matter of what was asked for, never of the load."""
         layers = [module for module in network.modules() if isinstance(module, ScratchLayer)]
         if not any(layer.steps.has_gates for layer in layers) or self._device.type != "cpu":
             return
-        self._takes_compiled_gates = (
-            self.config.precision == "float32" and _is_long(self.config, train, budget) and can_be_used()
-        )
         watch = Stopwatch()
         with watch.running():
+            if self._took_compiled_gates is not None:
+                # the bits of a training that goes on are those it began with
+                self._takes_compiled_gates = self._took_compiled_gates
+            else:
+                is_float32 = self.config.precision == "float32"
+                self._takes_compiled_gates = is_float32 and _is_long(self.config, train, budget) and can_be_used()
             for layer in layers:
                 layer.steps.prepare(self._takes_compiled_gates)
         self.compile_s = watch.elapsed_s if self._takes_compiled_gates else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import typing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lmzoo
 from lmzoo import storage
-from lmzoo.conformance import CheckResult, check_language_model
+from lmzoo.conformance import CheckResult, check_language_model, quick_check
 from lmzoo.corpus import Corpus, corpus_from_texts
 from lmzoo.ngram.arpa import read_arpa, write_arpa
 from lmzoo.ngram.config import Smoothing
@@ -83,6 +84,22 @@ def test_a_model_that_was_read_from_an_arpa_file_is_right(corpora: dict[str, Cor
 @pytest.mark.filterwarnings("ignore:.*the fixed discounts")
 def test_a_mixture_of_counting_and_neural_models_is_right(corpora: dict[str, Corpus]) -> None:
     assert_right("mixture:trigram+gru-scratch(hidden=8)", corpora["char"])
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*the fixed discounts")
+@pytest.mark.parametrize("kind", ["linear", "loglinear"])
+def test_a_mixture_is_as_exact_as_its_least_exact_part(kind: str, corpora: dict[str, Corpus]) -> None:
+    """Counting is exact to 1e-9, a network to 1e-5; on words a sum of many probabilities shows which is promised."""
+    model = lmzoo.train(
+        f"mixture:trigram+gru-scratch(hidden=8,batch_size=2,num_steps=8),kind={kind}", corpora["word"], max_steps=3
+    )
+    assert of_status("failed", quick_check(model)) == {}
+    state, tokens = model.initial_state(), corpora["word"].test.ids_N[None, :5]
+    assert model.next_logprobs(state).dtype == np.float32
+    assert model.logprobs(tokens, state)[0].dtype == np.float32
+    counting = lmzoo.train(f"mixture:trigram+bigram,kind={kind}", corpora["word"])
+    assert counting.next_logprobs(counting.initial_state()).dtype == np.float64
 
 
 @pytest.mark.torch

@@ -106,3 +106,10 @@ class TestStored:
     def test_only_registered_kinds_can_be_named(self):
         assert registry.stored_class("ngram").kind == "ngram"
         assert registry.stored_class("os:system") is None
+
+    def test_a_network_in_a_file_says_that_it_needs_torch(self, monkeypatch):
+        for name in [name for name in sys.modules if name.startswith("lmzoo.neural.")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(MissingLibraryError, match=r"needs torch: python -m pip install 'lmzoo\[torch\]'"):
+            registry.stored_class("recurrent")

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 import lmzoo
 from lmzoo import checkpoints
 from lmzoo.budget import Budget
-from lmzoo.checkpoints import Checkpoint
+from lmzoo.checkpoints import Checkpoint, CheckpointWarning
 from lmzoo.corpus import Corpus
-from lmzoo.errors import CorruptFileError, LmzooError, StoppedError
+from lmzoo.errors import CorruptFileError, LmzooError, StoppedError, StorageError, TrainingMismatchError
 from lmzoo.registry import MODELS, create_trainer, resolve_config
 
 torch = pytest.importorskip("torch")
 
+from lmzoo.neural import training  # noqa: E402
 from lmzoo.neural.checkpoint import Place, Standing, epochs  # noqa: E402
 from lmzoo.neural.optimizers import OPTIMIZERS  # noqa: E402
 
@@ -113,6 +114,50 @@ def test_checkpoints_alone_change_nothing(tmp_path: Path) -> None:
     corpus, spec = corpus_of(), small("lstm-scratch", ",dropout=0.3")
     kept = lmzoo.train(spec, corpus, max_steps=9, checkpoint=tmp_path / "x.ckpt", checkpoint_every=0)
     assert_same(kept, lmzoo.train(spec, corpus, max_steps=9))
+
+
+def test_a_checkpoint_that_cannot_be_written_costs_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus, spec, path = corpus_of(), small("gru-scratch"), tmp_path / "x.ckpt"
+
+    def full(*_: object) -> None:
+        raise StorageError("cannot write x.ckpt: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write", full)
+        with pytest.warns(CheckpointWarning, match="No space left on device; the training goes on"):
+            model = lmzoo.train(spec, corpus, max_steps=5, seed=2, checkpoint=path, checkpoint_every=0)
+        # asked to stop, there is nothing to go on from
+        with pytest.raises(StorageError, match="No space left"):
+            lmzoo.train(spec, corpus, max_steps=5, seed=2, checkpoint=path, stop=lambda: True)
+    assert_same(model, lmzoo.train(spec, corpus, max_steps=5, seed=2))
+
+
+def test_a_finished_training_is_read_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, spec, path = corpus_of(), small("gru-scratch"), tmp_path / "x.ckpt"
+    model = lmzoo.train(spec, corpus, max_steps=5, checkpoint=path)
+    for name in ("write", "require_writable"):
+        monkeypatch.setattr(checkpoints, name, None)
+    assert_same(lmzoo.train(spec, corpus, max_steps=5, checkpoint=path, resume=True), model)
+
+
+def test_what_began_with_compiled_gates_goes_on_with_them_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    corpus, spec, path = corpus_of(), small("gru-scratch"), tmp_path / "x.ckpt"
+    monkeypatch.setattr(training, "_LEAST_COMPILED_STEPS", 1)
+    monkeypatch.delenv("LMZOO_COMPILED", raising=False)
+    whole = lmzoo.train(spec, corpus, max_steps=N_STEPS, seed=2)
+    stop_after(spec, corpus, path, 7)
+    with monkeypatch.context() as patch:
+        patch.setenv("LMZOO_COMPILED", "0")
+        with pytest.raises(TrainingMismatchError, match="began with compiled gates"):
+            lmzoo.train(spec, corpus, max_steps=N_STEPS, seed=2, checkpoint=path, resume=True)
+    # whatever this process would choose
+    monkeypatch.setattr(training, "_LEAST_COMPILED_STEPS", 10**9)
+    assert_same(lmzoo.train(spec, corpus, max_steps=N_STEPS, seed=2, checkpoint=path, resume=True), whole)
 
 
 # Killed between two steps, while a checkpoint is written, when it is about to take the old one's place, and after that

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lmzoo
 from lmzoo import storage
-from lmzoo.errors import CorruptFileError, InputError, TokenError
+from lmzoo.errors import CorruptFileError, InputError, LmzooError, TokenError, TooLargeError
 
 torch = pytest.importorskip("torch")
 
@@ -254,6 +254,18 @@ def test_parts_make_the_same_model_for_either_kernel(model: NeuralModel) -> None
         swapped_score, _ = swapped.logprobs(text(2, 9), swapped.initial_state(2))
         # relative too: the logits of a relu have no bound
         np.testing.assert_allclose(swapped_score, score, atol=1e-5, rtol=1e-5)
+
+
+def test_a_network_that_does_not_fit_is_told_by_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99999999999 bytes.")
+
+    monkeypatch.setattr(RecurrentModel, "network_class", refuse)
+    with pytest.raises(TooLargeError, match=r"does not fit into memory \(hidden=9, layers=1, embedding=64\)") as caught:
+        RecurrentModel(VOCAB, RecurrentConfig(hidden=9))
+    # a trial of the harness is out of memory, a command has one line
+    assert isinstance(caught.value, MemoryError)
+    assert isinstance(caught.value, LmzooError)
 
 
 def token_by_token(model: NeuralModel, tokens_L: np.ndarray) -> tuple[list[float], np.ndarray]:

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 
 from lmzoo.neural.config import RecurrentConfig, TransformerConfig, WindowConfig  # noqa: E402
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
+from lmzoo.neural.optimizers import clip_global_norm  # noqa: E402
 from lmzoo.neural.precision import WorkingCopy, has_bfloat16  # noqa: E402
 from lmzoo.neural.transformer import TransformerNetwork  # noqa: E402
 
@@ -48,7 +49,7 @@ def test_a_cycle_is_learnt_and_float32_is_kept(name: str, options: str, corpus: 
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
     # no multiple of what bfloat16 can tell apart: the small steps of training were not lost to rounding
     assert any((array.view(np.uint32) & 0xFFFF).any() for array in arrays.values())
-    assert model.kernel_name.endswith("+bfloat16")
+    assert "+bfloat16" in model.kernel_name
 
 
 @needs_bfloat16
@@ -93,6 +94,32 @@ def test_gradients_are_those_of_float32_up_to_rounding() -> None:
         for ours, theirs in zip(working.gradients(loss), exact, strict=True):
             assert ours.dtype == torch.float32
             assert float((ours - theirs).norm()) < 0.05 * float(theirs.norm())
+
+
+@pytest.mark.parametrize(
+    "spec", ["lstm-scratch:impl=loop", "lstm-scratch:embedding=0", "gru-cudnn", "mlp", "transformer"]
+)
+def test_no_two_gradients_share_their_numbers(spec: str, corpus: Corpus) -> None:
+    """Autograd hands the terms of a sum, as two biases are, one and the same: clipped in place, it would be twice."""
+    network = create_trainer(spec, corpus.vocab).model.network
+    initialize(network, torch.Generator().manual_seed(0))
+    if isinstance(network, WindowNetwork):
+        hidden = network(torch.randint(2, 5, (6, 8)))
+    else:
+        hidden = network(torch.randint(2, 5, (4, 3)), network.zero_state(3))[0].flatten(0, 1)
+    working = WorkingCopy(network, "float32")
+    gradients = working.gradients(network.mean_nats(hidden, torch.randint(2, 5, (len(hidden),))))
+    assert len({gradient.data_ptr() for gradient in gradients}) == len(gradients)
+    clip_global_norm(gradients, 1e-3)
+    assert float(torch.cat([g.flatten() for g in gradients]).norm()) == pytest.approx(1e-3, rel=1e-4)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_a_clip_that_bites_leaves_the_loop_and_the_gradients_by_hand_alike(cell: str, corpus: Corpus) -> None:
+    spec = f"{cell}-scratch:hidden=12,embedding=0,batch_size=4,num_steps=6,optimizer=sgd,lr=1,clip=0.05"
+    fused, loop = (lmzoo.train(f"{spec},impl={impl}", corpus, max_steps=30).to_parts()[1] for impl in ("fused", "loop"))
+    for name, weight in fused.items():
+        np.testing.assert_allclose(loop[name], weight, atol=1e-5)
 
 
 def test_the_copy_follows_the_weights_that_are_kept() -> None:

@@ -236,11 +236,11 @@ def test_what_ran_is_told_and_scoring_is_exact(name: str) -> None:
     corpus = text()
     heads = ",heads=2" if name == "transformer" else ""
     model = lmzoo.train(f"{name}:{SAMPLED}{heads}", corpus, max_steps=3)
-    assert model.kernel_name.endswith("+sampled")
+    assert "+sampled" in model.kernel_name
     assert model.config.softmax == "sampled"
     assert np.exp(model.next_logprobs(model.initial_state())).sum() == pytest.approx(1, abs=1e-5)
     plain = lmzoo.train(f"{name}:hidden=8,batch_size=4{heads}", corpus, max_steps=1)
-    assert "+" not in plain.kernel_name
+    assert "sampled" not in plain.kernel_name
     assert plain.config.softmax == "full"
 
 

@@ -11,7 +11,7 @@ from lmzoo.errors import StorageError
 from lmzoo.files import require_writable
 
 
-def require_output(output: str, inputs: Iterable[str]) -> None:
+def require_output(output: str, inputs: Iterable[str], *, is_written: bool = True) -> None:
     """Raise `StorageError` where nothing can be written, and `click.UsageError` for a file that is read as well."""
     path = Path(output)
     if not output or path.is_dir():
@@ -21,7 +21,8 @@ def require_output(output: str, inputs: Iterable[str]) -> None:
     for name in inputs:
         if path.exists() and Path(name).exists() and path.samefile(name):
             raise click.UsageError(f"{output} is read and would be overwritten; give another name to write to")
-    require_writable(path)
+    if is_written:
+        require_writable(path)
 
 
 def require_checkpoint(
@@ -40,6 +41,6 @@ def require_checkpoint(
     if checkpoint is not None:
         if Path(checkpoint).resolve() == Path(output).resolve():
             raise click.UsageError(f"model and checkpoint are two files, got {output} for both")
-        require_output(checkpoint, inputs)
+        require_output(checkpoint, inputs, is_written=not (resume and Path(checkpoint).is_file()))
     path = None if checkpoint is None else Path(checkpoint)
     require_checkpoints(parse_spec(spec), path, every_s=checkpoint_every, resume=resume)

@@ -43,7 +43,7 @@ def require_free(path: Path, *, resume: bool) -> None:
             f"{path} is there already; go on from it with resume=True (--resume), or give another name or remove it"
         )
     # where there is one to go on from, a place that takes no more of them is told of when it matters
-    if not path.exists():
+    if not path.is_file():
         require_writable(path)
 
 

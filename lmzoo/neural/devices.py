@@ -79,7 +79,6 @@ class Queue:
     Waiting after every step would leave a GPU idle while the next step is prepared.
     """
 
-    device: torch.device
     watch: Stopwatch
     is_waiting: bool = True
     _losses: list[Tensor] = field(default_factory=list)

@@ -3,7 +3,8 @@
 Forward, the product with the inputs was taken for all steps at once; what is left of a step is one product with the
 state and the gates.  Backward, every factor that does not depend on what comes back from later steps is taken for all
 steps at once; what is left of a step is one product with the gates' gradients.  The gradient of the weights is one
-product over all steps.  The plain loop that says the same in a few lines, with gradients by autograd, is `cells.py`.
+product over all steps.  The plain loop that says the same in a few lines, with gradients by autograd, takes the steps
+of `cells.py` (`ScratchLayer` in `scratch.py`).
 
 Notation: an `a` is a gate before its sigmoid or tanh, `d_y` the gradient of the loss by y (Werbos 1990, eqs. 21 to 27;
 Hochreiter & Schmidhuber 1997, appendix A.1, without its truncation inside the cell).  G is the number of gates times H.
@@ -69,9 +70,9 @@ class Steps:
             out, _ = recur(Steps(self.kind, True), x_1x1xG.clone(), torch.zeros(cell.n_gates, 1), bias_H, states)
             torch.autograd.grad(out.sum(), x_1x1xG)
 
-    def begin(self, x_TxBxG: Tensor, weight_GxH: Tensor, bias_H: Tensor) -> Recurrence:
+    def begin(self, weight_GxH: Tensor, bias_H: Tensor) -> Recurrence:
         """The recurrence of one batch."""
-        is_compiled = self.is_compiled and x_TxBxG.dtype is torch.float32 and x_TxBxG.device.type == "cpu"
+        is_compiled = self.is_compiled and weight_GxH.dtype is torch.float32 and weight_GxH.device.type == "cpu"
         return self.kind(weight_GxH, bias_H, self._free.pop() if self._free else Workspace(), is_compiled)
 
     def end(self, recurrence: Recurrence) -> None:
@@ -269,7 +270,7 @@ class _Recur(torch.autograd.Function):
     def forward(
         ctx: Any, steps: Steps, ids_TxB: Tensor | None, x: Tensor, weight_GxH: Tensor, bias_H: Tensor, *states: Tensor
     ) -> States:
-        recurrence = steps.begin(x, weight_GxH, bias_H)
+        recurrence = steps.begin(weight_GxH, bias_H)
         x_TxBxG = x.detach() if ids_TxB is None else recurrence.looked_up(ids_TxB, x.detach())
         all_T1xBxH = recurrence.forward(x_TxBxG, states)
         ctx.steps, ctx.recurrence, ctx.h_T1xBxH = steps, recurrence, all_T1xBxH[0]

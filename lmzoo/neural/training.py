@@ -77,7 +77,7 @@ class NeuralTrainer:
         check_precision(config.precision, self._device)
         if config.deterministic:
             require_deterministic(self._device)
-        # how many steps are waited for at once
+        # the processor is done with a step when its call returns; CUDA is given the next ones meanwhile
         self.waits_for_every_step = self._device.type == "cpu"
         self._takes_compiled_gates = False
         self._took_compiled_gates: bool | None = None
@@ -112,7 +112,7 @@ class NeuralTrainer:
         working = WorkingCopy(self._model.network, self.config.precision)
         self._choose_gates(working.network, train, budget)
         losses = self._losses(working.network, train, rng, standing)
-        queue = Queue(device=self._device, watch=budget.watch, is_waiting=self.waits_for_every_step)
+        queue = Queue(watch=budget.watch, is_waiting=self.waits_for_every_step)
         while not budget.is_spent:
             with algorithms(self.config.deterministic):
                 turn = next(losses)

@@ -91,7 +91,7 @@ def test_a_divergence_is_that_of_its_step_and_leaves_the_weights_finite(corpus: 
 
 
 def test_the_first_bad_step_of_a_queue_is_named_and_its_gradients_are_silenced() -> None:
-    queue = Queue(device=torch.device("cpu"), watch=Stopwatch(), is_waiting=False)
+    queue = Queue(watch=Stopwatch(), is_waiting=False)
     for loss, norm in ((1.0, 1.0), (2.0, math.inf), (math.nan, 1.0)):
         gradient = torch.tensor([3.0, math.nan if loss == 2.0 else 4.0])
         queue.add(torch.tensor(loss), torch.tensor(norm), [gradient])
@@ -103,7 +103,7 @@ def test_the_first_bad_step_of_a_queue_is_named_and_its_gradients_are_silenced()
 
 
 def test_a_loss_beyond_any_perplexity_is_a_divergence() -> None:
-    queue = Queue(device=torch.device("cpu"), watch=Stopwatch())
+    queue = Queue(watch=Stopwatch())
     # e^709.8 is the largest float64
     queue.add(torch.tensor(709.0), torch.tensor(1.0), [])
     assert queue.settle(1) == 709.0

@@ -12,7 +12,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-SCHEMA_VERSION = 1
+# 1: the first.  2: blocks by character, byte and out-of-vocabulary token; agreement of devices; energy; schedule.
+# Records of an older schema are read; what they do not hold is missing.
+SCHEMA_VERSION = 2
 RULES_VERSION = 1
 
 Status = Literal["ok", "diverged", "out_of_memory", "timed_out", "killed", "failed", "invalid", "refused"]
@@ -87,6 +89,9 @@ class CorpusFacts(_Record):
     n_blank_lines: int
     n_markers: int
     test_overlap: float = Field(description="share of test lines found verbatim in the training text, 0 to 1")
+    entropy_nats: float | None = Field(
+        default=None, description="nats per token of the source that the text was drawn from, where that is known"
+    )
 
 
 class TrialSpec(_Record):
@@ -118,6 +123,7 @@ class Question(_Record):
     models: str = Field(description="the text of --models")
     corpora: tuple[CorpusSpec, ...]
     devices: tuple[str, ...]
+    is_elsewhere: bool = Field(default=False, description="trials run on other machines: devices are not looked for")
 
 
 class ModelFacts(_Record):
@@ -155,6 +161,15 @@ class TallyRecord(_Record):
     bits_per_byte: Figure
 
 
+class ScheduleChange(_Record):
+    """Where a schedule of the training changed: which, to what, after which optimiser step and training second."""
+
+    schedule: str
+    value: str
+    step: int
+    train_s: float
+
+
 class CurvePoint(_Record):
     """One validation of the schedule, on the first 100,000 validation tokens."""
 
@@ -181,6 +196,19 @@ class Memory(_Record):
     baseline_rss_bytes: int
     peak_device_bytes: int | None = None
     peak_device_reserved_bytes: int | None = None
+
+
+class Energy(_Record):
+    """Joules that the machine's own counters tell of one training, validations included; absent ones have a reason.
+
+    A counter counts for the whole processor or device, whoever uses it; beside other load there is no figure.
+    """
+
+    cpu_joules: Figure
+    cpu_source: str | None = None
+    device_joules: Figure
+    device_source: str | None = None
+    seconds: float = Field(description="wall-clock seconds that the counters cover")
 
 
 class Parts(_Record):
@@ -223,6 +251,16 @@ class Measured(_Record):
     top1_accuracy: Figure
     block_nats: tuple[float | None, ...] = Field(description="nats of each block of the test part; null: infinite")
     block_tokens: tuple[int, ...]
+    # a value for each block, in the order of `block_nats`; empty in records of schema 1
+    block_chars: tuple[float, ...] = Field(default=(), description="characters; empty where nothing is divided by them")
+    block_bytes: tuple[float, ...] = Field(default=(), description="bytes; empty where nothing is divided by them")
+    block_spelling_nats: tuple[float, ...] = Field(default=(), description="what spelling its OOV tokens costs")
+    block_known_nats: tuple[float | None, ...] = Field(default=(), description="nats without OOV; null: infinite")
+    block_known_tokens: tuple[int, ...] = Field(default=(), description="tokens that are in the vocabulary")
+    device_agreement: Figure = Field(
+        default=Figure(reason="not measured"),
+        description="largest difference of ln p, over a fixed sample, of the model on its device and loaded on the CPU",
+    )
     n_params: int | None
     model_bytes: Figure
     train_tokens: int
@@ -249,6 +287,9 @@ class TrialRecord(_Record):
     parts: Parts | None = None
     train_s: float | None = None
     wall_s: float
+    energy: Energy | None = None
+    schedule: tuple[ScheduleChange, ...] = ()
+    attempts: int = Field(default=1, description="2: its first worker was lost, and the trial was begun anew")
     is_adaptive: bool = False
     warnings: tuple[str, ...] = ()
     environment: Environment | None = None
@@ -279,6 +320,8 @@ class RunInfo(_Record):
     corpora: tuple[CorpusFacts, ...]
     target_perplexities: tuple[float, ...] = ()
     seeds: int = 1
+    train_fractions: tuple[float, ...] = (1.0,)
+    executor: str = "local"
     threads: int = 1
     quick: bool = False
     no_text: bool = False

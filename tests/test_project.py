@@ -78,6 +78,8 @@ BENCH_ORDER = (
     "report",
     "options",
     "terminal",
+    "asked",
+    "running",
     "compare",
     "tune",
 )

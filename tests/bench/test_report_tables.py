@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.records import RULES_VERSION, Figure, TrialRecord
+from bench.records import RULES_VERSION, SCHEMA_VERSION, Figure, TrialRecord
 from bench.report.build import build_report
 from bench.report.reading import NOT_RUN, UNREADABLE, read_run
 from bench.report.rows import groups_of, pairs_of, rows_of
@@ -165,9 +165,8 @@ def test_a_record_from_a_newer_schema_is_unreadable(tmp_path: Path) -> None:
     record = ok(trial("kn5"), 5.0)
     write(tmp_path, [record])
     path = tmp_path / "trials" / f"{record.trial.trial_id}.json"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace('"schema_version":1', '"schema_version":99'), encoding="utf-8"
-    )
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(f'"schema_version":{SCHEMA_VERSION}', '"schema_version":99'), encoding="utf-8")
     assert read_tables(tmp_path)["summary"][0]["reason"] == UNREADABLE
 
 

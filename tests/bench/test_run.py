@@ -16,22 +16,23 @@ from pathlib import Path
 import pytest
 
 from bench import run as run_module
+from bench import running
 from bench.records import RunInfo, TrialRecord
 from tests.bench import stubs
 
 # the runner with the stand-in for its worker
 WITH_STUB = """
 import sys
-from bench import run
+from bench import run, running
 from tests.bench import stubs
-run.LocalExecutor = lambda **_: stubs.stub_executor()
+running.LocalExecutor = lambda **_: stubs.stub_executor()
 {before}
 run.end_tidily_on_signals()
 status = run.main(sys.argv[1:])
 print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 sys.exit(status)
 """
-NO_REPORT = "run._report = lambda *_: False"
+NO_REPORT = "running._report = lambda *_: False"
 HEAVY = {"numpy", "torch", "pandas", "matplotlib", "numba", "nltk"}
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,8 +76,8 @@ def in_process(*arguments: str | Path) -> int:
 
 @pytest.fixture
 def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "LocalExecutor", lambda **_: stubs.stub_executor())
-    monkeypatch.setattr(run_module, "_report", lambda *_: False)
+    monkeypatch.setattr(running, "LocalExecutor", lambda **_: stubs.stub_executor())
+    monkeypatch.setattr(running, "_report", lambda *_: False)
 
 
 BAD_ARGUMENTS = {

@@ -1,0 +1,82 @@
+"""What a command line asks for: its options as one value, checked for what contradicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import environment, memory
+from bench.options import list_of, utf8
+from bench.plan import Limits
+from bench.records import CorpusSpec, Question
+from bench.store import Mode
+
+DEFAULT_CORPUS = "genesis"
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command line asked for."""
+
+    command: str
+    question: Question
+    seeds: int
+    limits: Limits
+    targets: tuple[float, ...]
+    out: Path | None
+    mode: Mode
+    no_text: bool
+    debug: bool
+
+
+def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
+    """The options of a command line as one value.  Raises `UsageError` for what contradicts or cannot be."""
+    if options["resume"] and options["force"]:
+        raise click.UsageError("--resume and --force exclude each other")
+    if options["memory_limit"] is not None and not memory.can_watch():
+        raise click.UsageError("--memory-limit needs /proc, which this system does not have")
+    memory_limit_mib = options["memory_limit"]
+    limits = Limits(
+        budget_s=options["budget"],
+        epochs=options["epochs"],
+        max_steps=options["max_steps"],
+        threads=options["threads"],
+        time_limit_s=options["time_limit"],
+        memory_limit_bytes=None if memory_limit_mib is None else int(memory_limit_mib * _MIB),
+        quick=options["quick"],
+    )
+    devices = list_of(options["device"], "--device")
+    question = Question(models=utf8(options["models"]), corpora=tuple(_corpora(options)), devices=tuple(devices))
+    return Asked(
+        command=environment.command_line("python -m bench.run", [utf8(a) for a in arguments]),
+        question=question,
+        seeds=options["seeds"],
+        limits=limits,
+        targets=options["target_ppl"],
+        out=options["out"],
+        mode="resume" if options["resume"] else "force" if options["force"] else "new",
+        no_text=options["no_text"],
+        debug=options["debug"],
+    )
+
+
+def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
+    """One for each corpus and tokenizer asked for."""
+    train = tuple(map(utf8, options["train"]))
+    # one path is written as such, not as a list of one
+    parts: dict[str, Any] = {"train": train if len(train) > 1 else train[0]} if train else {}
+    parts |= {key: utf8(options[key]) for key in ("valid", "test") if options[key] is not None}
+    names: list[str | None] = [utf8(name) for name in options["corpus"]]
+    if parts and names:
+        raise click.UsageError(f"--corpus and --{next(iter(parts))} exclude each other")
+    if parts and not {"train", "test"} <= set(parts):
+        raise click.UsageError(f"--train and --test are both needed, got --{' and --'.join(parts)} alone")
+    if not parts and not names:
+        names = [DEFAULT_CORPUS]
+    tokens: list[str | None] = [None] if options["tokens"] is None else [*list_of(options["tokens"], "--tokens")]
+    reading: dict[str, Any] = {key: options[key] for key in ("normalize", "documents", "min_freq")}
+    return [CorpusSpec(name=name, tokens=kind, **parts, **reading) for name in (names or [None]) for kind in tokens]

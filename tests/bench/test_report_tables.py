@@ -96,6 +96,7 @@ def test_infinite_is_inf_and_has_no_interval(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", ["diverged", "out_of_memory", "timed_out", "killed", "failed", "invalid"])
 def test_every_failure_is_a_row_with_its_reason(tmp_path: Path, status: Any) -> None:
     found = tables(tmp_path, [ok(trial("kn5"), 4.4), failed(trial("mlp"), status, "because\nof this")])
+    assert [row["model"] for row in found["summary"]] == ["kn5", "mlp"]
     row = found["summary"][1]
     assert (row["status"], row["reason"], row["test_perplexity"]) == (status, "because of this", "")
     # what it would have read is known from the others

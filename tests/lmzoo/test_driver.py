@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -207,6 +208,15 @@ class TestTrain:
         assert model.vocab is corpus.vocab
         assert lmzoo.evaluate(model, corpus.test).perplexity < 2.0
         assert lmzoo.top_k(model, "a", 1)[0].token == "b"
+
+    def test_the_test_text_is_never_looked_at(self):
+        class NeverLookedAt:
+            def __getattribute__(self, name):
+                raise AssertionError(f"training asked the test text for its {name}")
+
+        sealed = dataclasses.replace(CORPUS, test=NeverLookedAt())
+        assert train("unigram", sealed).vocab is CORPUS.vocab
+        assert list(scripted([0.5] * 8, seconds=8.0, corpus=sealed)[0])
 
     def test_what_is_no_spec_or_no_corpus_is_named(self):
         with pytest.raises(SpecError, match="a spec is text such as 'trigram', got int"):

@@ -162,6 +162,12 @@ class TestTally:
         assert (tally.n_tokens, tally.n_oov, tally.n_chars, tally.n_bytes) == (3, 1, 4, 4)
         assert tally.perplexity_no_oov == pytest.approx(2 ** (3 / 2))
 
+    def test_nats_are_summed_in_double_precision(self):
+        split = split_of("abc ab " * 14_286)
+        tally = evaluate(UniformModel(split.vocab), split)
+        # summed in single precision the sixth digit or so would be another
+        assert tally.nll_nats == pytest.approx(split.n_tokens * math.log(split.vocab.n_predictable), rel=1e-12)
+
     def test_a_fair_coin_is_one_bit(self):
         split = split_of("abba" * 5)
         tally = evaluate(FixedModel(split.vocab, {"a": 0.5, "b": 0.5}), split)

@@ -1,0 +1,358 @@
+"""The rules of measuring (docs/measuring.md): for each, the test that fails when it is broken, and a way to break it.
+
+`test_rules.py` breaks each rule and sees the test fail.  A breach is one change to code that is right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import environment, plan, stats, throughput
+from bench.records import RULES_VERSION
+from bench.report import reading, rows, tables
+from lmzoo import corpus, driver, evaluation, tally
+
+Breach = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule: the section of docs/measuring.md that states it, what it says, its test, and how to break it.
+
+    `needs_torch`: its test does.
+    """
+
+    section: str
+    says: str
+    test: str
+    breach: Breach
+    needs_torch: bool = False
+
+
+def replaced(place: Any, name: str, wrong: Any) -> Breach:
+    """A breach that puts something wrong in place of a function, a constant or a property."""
+    return lambda monkeypatch: monkeypatch.setattr(place, name, wrong)
+
+
+# --- breaches
+
+
+def train_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_parts = corpus._cut_parts
+
+    def leaking(*arguments: Any) -> Any:
+        parts, n_blank = cut_parts(*arguments)
+        both = corpus.Segments.of([*parts["train"], *parts["test"]])
+        return parts | {"train": both}, n_blank
+
+    monkeypatch.setattr(corpus, "_cut_parts", leaking)
+
+
+def validate_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = driver.Training.__init__
+
+    def starting(self: Any, trainer: Any, text: Any, *arguments: Any, **options: Any) -> None:
+        start(self, trainer, text, *arguments, **options)
+        self._valid_head = text.test
+
+    monkeypatch.setattr(driver.Training, "__init__", starting)
+
+
+def sum_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    token_nats = evaluation.token_nats
+    monkeypatch.setattr(evaluation, "token_nats", lambda *a, **o: token_nats(*a, **o).astype(np.float32))
+
+
+def drop_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = evaluation._chunks
+
+    def shorter(*arguments: Any) -> Any:
+        for positions_BxL, mask_BxL, state in chunks(*arguments):
+            mask_BxL[:, -1:] = False
+            yield positions_BxL, mask_BxL, state
+
+    monkeypatch.setattr(evaluation, "_chunks", shorter)
+
+
+def average_the_averages(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = tally.Tally.__add__
+
+    def averaging(self: tally.Tally, other: tally.Tally) -> tally.Tally:
+        both = add(self, other)
+        if not self.n_tokens or not other.n_tokens:
+            return both
+        mean = (self.nll_nats / self.n_tokens + other.nll_nats / other.n_tokens) / 2
+        return dataclasses.replace(both, nll_nats=mean * both.n_tokens)
+
+    monkeypatch.setattr(tally.Tally, "__add__", averaging)
+
+
+def call_every_normalizer_lossless(monkeypatch: pytest.MonkeyPatch) -> None:
+    lossless = {name: dataclasses.replace(n, lossless=True) for name, n in evaluation.NORMALIZERS.items()}
+    monkeypatch.setattr(evaluation, "NORMALIZERS", lossless)
+
+
+def charge_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated = driver.Training._evaluated
+
+    def charged(self: Any, split: Any) -> Any:
+        with self.budget.watch.running():
+            return evaluated(self, split)
+
+    monkeypatch.setattr(driver.Training, "_evaluated", charged)
+
+
+def forget_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = driver.Training.__init__
+
+    def starting(self: Any, *arguments: Any, **options: Any) -> None:
+        start(self, *arguments, **options)
+        self._rng = np.random.default_rng()
+
+    monkeypatch.setattr(driver.Training, "__init__", starting)
+
+
+def keep_the_best_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    validate = driver.Training._validate
+
+    def validating(self: Any, *, is_last: bool) -> Any:
+        validation = validate(self, is_last=is_last)
+        if self.budget.seconds is None:
+            self._keep_best(validation)
+        return validation
+
+    monkeypatch.setattr(driver.Training, "_validate", validating)
+
+
+def say_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = environment.describe
+    wrong = lambda *a: describe(*a) | {"platform": f"{environment.platform.node()} at {environment.Path.home()}"}  # noqa: E731
+    monkeypatch.setattr(environment, "describe", wrong)
+
+
+def rank_unlike_texts_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = rows._group
+
+    def one(*arguments: Any) -> rows.Group:
+        same = {"sha256": "", "vocab_fingerprint": "", "documents": "", "tokenizer": "", "normalize": ""}
+        return dataclasses.replace(group(*arguments), **same)
+
+    monkeypatch.setattr(rows, "_group", one)
+
+
+def leave_failures_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_run = reading.read_run
+
+    def without(folder: Any) -> reading.Run:
+        run = read_run(folder)
+        return dataclasses.replace(run, records=tuple(r for r in run.records if r.status == "ok"))
+
+    monkeypatch.setattr("tests.bench.test_report_tables.read_run", without)
+
+
+def accept_any_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_record = reading._read_record
+
+    def newest(path: Any) -> Any:
+        record = read_record(path)
+        return record and record.model_copy(update={"rules_version": RULES_VERSION})
+
+    monkeypatch.setattr(reading, "_read_record", newest)
+
+
+def take_tanh_for_sigmoid(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch, "sigmoid", torch.tanh)
+
+
+# --- the rules
+
+CORPUS, TALLY, DRIVER = (f"tests/lmzoo/test_{name}.py" for name in ("corpus", "tally", "driver"))
+EVALUATION = "tests/lmzoo/test_evaluation.py"
+STATS, TABLES, PLAN, MEASURE = (f"tests/bench/test_{name}.py" for name in ("stats", "report_tables", "plan", "measure"))
+THROUGHPUT, ENVIRONMENT = (f"tests/bench/test_{name}.py" for name in ("throughput", "environment"))
+
+RULES = (
+    Rule(
+        section="Same work",
+        says="only rows with the same text, vocabulary and cut into documents are compared",
+        test=f"{TABLES}::test_rows_of_unlike_texts_are_never_tested",
+        breach=rank_unlike_texts_together,
+    ),
+    Rule(
+        section="Same work",
+        says="the vocabulary is made of the training text alone",
+        test=f"{CORPUS}::TestVocabularyIsOfTheTrainingText",
+        breach=train_on_test,
+    ),
+    Rule(
+        section="Same work",
+        says="training looks at the validation text and never at the test text",
+        test=f"{DRIVER}::TestTrain::test_the_test_text_is_never_looked_at",
+        breach=validate_on_test,
+    ),
+    Rule(
+        section="Same work",
+        says="perplexity is given with and without unknown words, sum and number matching",
+        test=f"{TALLY}::TestPerplexity::test_without_oov_sum_and_count_match",
+        breach=replaced(
+            tally.Tally, "perplexity_no_oov", property(lambda t: math.exp((t.nll_nats - t.oov_nll_nats) / t.n_tokens))
+        ),
+    ),
+    Rule(
+        section="Same work",
+        says="records made under different versions of the rules never share a table",
+        test=f"{TABLES}::test_records_under_other_rules_share_no_table",
+        breach=accept_any_rules,
+    ),
+    Rule(
+        section="Quality",
+        says="nats are summed in double precision",
+        test=f"{EVALUATION}::TestTally::test_nats_are_summed_in_double_precision",
+        breach=sum_in_single_precision,
+    ),
+    Rule(
+        section="Quality",
+        says="every token is scored once",
+        test=f"{EVALUATION}::TestBatchesAndChunks::test_every_token_is_scored_once_given_all_before_it",
+        breach=drop_the_tail,
+    ),
+    Rule(
+        section="Quality",
+        says="sums first, divided last",
+        test=f"{TALLY}::TestAdding::test_averages_are_never_averaged",
+        breach=average_the_averages,
+    ),
+    Rule(
+        section="Quality",
+        says="every <unk> is charged its spelling",
+        test=f"{EVALUATION}::TestTally::test_bits_by_hand_with_the_charge_for_spelling",
+        breach=replaced(tally.Tally, "_bits", lambda t: t.nll_nats / math.log(2)),
+    ),
+    Rule(
+        section="Quality",
+        says="no bits per byte where the normaliser loses something",
+        test=f"{EVALUATION}::TestTally::test_a_normaliser_that_loses_something_has_no_bits_per_byte",
+        breach=call_every_normalizer_lossless,
+    ),
+    Rule(
+        section="Quality",
+        says="an interval rests on at least 50 pieces of a long document",
+        test=f"{EVALUATION}::TestBlocks::test_fewer_documents_are_cut_into_enough_pieces",
+        breach=replaced(evaluation, "_PIECES", 20),
+    ),
+    Rule(
+        section="Quality",
+        says="95 % of the intervals cover the truth",
+        test=f"{STATS}::test_intervals_cover_the_truth",
+        breach=replaced(stats, "_normal_tail", lambda z: 0.2),
+    ),
+    Rule(
+        section="Quality",
+        says="models that differ by chance alone are called different in 5 % of cases at most",
+        test=f"{STATS}::test_equal_models_are_called_different_in_about_5_percent",
+        breach=replaced(stats, "student_t_p", lambda t, df: math.erfc(abs(t))),
+    ),
+    Rule(
+        section="Two clocks",
+        says="the training clock stands still during validation",
+        test=f"{MEASURE}::test_validation_is_not_charged_and_training_is",
+        breach=charge_validation,
+    ),
+    Rule(
+        section="Speed to perplexity",
+        says="validations follow one schedule, at 0.25 s and then each fourth root of two",
+        test=f"{DRIVER}::TestSchedule",
+        breach=replaced(driver, "_VALIDATIONS_PER_DOUBLING", 2),
+    ),
+    Rule(
+        section="Speed to perplexity",
+        says="they are taken on the first 100,000 validation tokens",
+        test=f"{DRIVER}::TestSchedule::test_only_the_head_of_the_validation_text_is_scored",
+        breach=replaced(driver.Split, "head", lambda split, n_tokens: split),
+    ),
+    Rule(
+        section="Speed to perplexity",
+        says="a target is hit in a bracket of two validations",
+        test=f"{STATS}::test_a_target_is_hit_between_two_validations",
+        breach=lambda monkeypatch: monkeypatch.setattr(
+            stats.Crossing, "after_s", property(lambda c: c.by_s, lambda c, value: None), raising=False
+        ),
+    ),
+    Rule(
+        section="Speed to perplexity",
+        says="the perplexities of the run's counting models are targets",
+        test=f"{TABLES}::test_targets_are_those_given_and_the_counting_models",
+        breach=replaced(tables, "counting_levels", lambda rows: {}),
+    ),
+    Rule(
+        section="Speed to perplexity",
+        says="of five seeds and more the fastest and the slowest are dropped",
+        test=f"{STATS}::test_several_seeds_become_one_time",
+        breach=replaced(stats, "_MANY_SEEDS", 50),
+    ),
+    Rule(
+        section="Speed to perplexity",
+        says="counting models run once",
+        test=f"{PLAN}::test_counting_models_run_once_and_first_whatever_the_devices_and_seeds",
+        breach=replaced(plan, "_repetitions", lambda m, devices, n: ((d, s) for d in devices for s in range(n))),
+    ),
+    Rule(
+        section="Reproducible",
+        says="the same seed gives the same model",
+        test="tests/lmzoo/neural/test_training.py::test_the_same_seed_gives_the_same_bits",
+        breach=forget_the_generator,
+        needs_torch=True,
+    ),
+    Rule(
+        section="Reproducible",
+        says="with steps or epochs the last weights are kept",
+        test=f"{DRIVER}::TestKept::test_the_last_weights_otherwise",
+        breach=keep_the_best_always,
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="a figure whose quartiles lie more than 10 % of it apart is unstable",
+        test=f"{THROUGHPUT}::test_quartiles_and_the_word_unstable",
+        breach=replaced(throughput, "_UNSTABLE_SHARE", 1.0),
+    ),
+    Rule(
+        section="Environment",
+        says="names of users, hosts and folders are not recorded",
+        test=f"{ENVIRONMENT}::test_nothing_says_whose_machine_it_is",
+        breach=say_the_host,
+    ),
+    Rule(
+        section="Failures are results",
+        says="a failure is a row with its reason",
+        test=f"{TABLES}::test_every_failure_is_a_row_with_its_reason",
+        breach=leave_failures_out,
+    ),
+    Rule(
+        section="Failures are results",
+        says="scores that are no distribution have no perplexity",
+        test=f"{EVALUATION}::TestTally::test_scores_that_are_no_distribution_have_no_perplexity",
+        breach=replaced(tally.Tally, "_distribution", lambda t: t),
+    ),
+    Rule(
+        section="Honest comparisons",
+        says="a model that adapts to the text is starred everywhere",
+        test="tests/bench/test_report_pages.py::test_adaptive_models_are_starred",
+        breach=replaced(rows.Row, "is_adaptive", False),
+    ),
+    Rule(
+        section="Honest comparisons",
+        says="the cells written out here are torch's layers in values and gradients",
+        test="tests/lmzoo/neural/test_cells.py::test_a_cell_is_torchs_layer_in_values_and_gradients",
+        breach=take_tanh_for_sigmoid,
+        needs_torch=True,
+    ),
+)

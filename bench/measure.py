@@ -24,6 +24,7 @@ from bench.records import (
     Measured,
     Memory,
     Parts,
+    ScheduleChange,
     Status,
     TallyRecord,
     TrialRecord,
@@ -31,7 +32,7 @@ from bench.records import (
 )
 from bench.throughput import next_token_microseconds, percentile_99, repeats, scoring_rates
 from lmzoo import storage
-from lmzoo.budget import Stopwatch
+from lmzoo.budget import Budget, Stopwatch
 from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Training, Validation, budget_for
@@ -239,6 +240,7 @@ class Trial:
             memory=self._memory or self._read_memory(),
             parts=parts,
             train_s=watch_s,
+            schedule=() if self._training is None else schedule_of(self._training.budget),
             is_adaptive=self._is_adaptive,
             warnings=tuple(self._warnings),
             environment=Environment.model_validate(environment.describe(self.spec.device)),
@@ -276,6 +278,11 @@ def classify(error: BaseException) -> tuple[Status, str]:
 
 def _says_out_of_memory(error: BaseException, text: str) -> bool:
     return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY_WORDS)
+
+
+def schedule_of(budget: Budget) -> tuple[ScheduleChange, ...]:
+    """What a training told its budget of its schedules."""
+    return tuple(ScheduleChange.model_validate(vars(change)) for change in budget.changes)
 
 
 def kept_validation(training: Training, model: LanguageModel[Any]) -> Validation:

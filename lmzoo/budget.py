@@ -41,11 +41,22 @@ class Stopwatch:
         return self._before_s + now
 
 
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A schedule of the training took another value after so many optimiser steps and training seconds."""
+
+    schedule: str
+    value: str
+    step: int
+    train_s: float
+
+
 @dataclass(kw_only=True)
 class Budget:
     """Limits of one training, any of seconds, optimiser steps and epochs; whichever is reached first ends it.
 
-    A trainer tells `note()` where it stands and stops once `is_spent`; schedules follow `used`.
+    A trainer tells `note()` where it stands and stops once `is_spent`; schedules follow `used`, and what changes in
+    them is told with `note_change()`: under a budget of seconds the machine's speed decides at which step it does.
     """
 
     seconds: float | None = None
@@ -54,6 +65,8 @@ class Budget:
     watch: Stopwatch = field(default_factory=Stopwatch)
     steps_done: int = 0
     epochs_done: float = 0.0
+    changes: list[Change] = field(default_factory=list)
+    _part: str = ""
 
     def __post_init__(self) -> None:
         for name in ("seconds", "steps", "epochs"):
@@ -65,6 +78,20 @@ class Budget:
     def note(self, *, steps_done: int, epochs_done: float) -> None:
         """Record the optimiser steps and the epochs (fractions count) done so far."""
         self.steps_done, self.epochs_done = steps_done, epochs_done
+
+    def note_change(self, schedule: str, value: str, *, step: int) -> None:
+        """Record that a schedule has another value after so many steps, now."""
+        name = f"{self._part}: {schedule}" if self._part else schedule
+        self.changes.append(Change(schedule=name, value=value, step=step, train_s=self.watch.elapsed_s))
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Within a `with` block the changes are those of a part of the model."""
+        self._part = name
+        try:
+            yield
+        finally:
+            self._part = ""
 
     @property
     def limits(self) -> dict[str, float | None]:

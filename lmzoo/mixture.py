@@ -260,11 +260,13 @@ class MixtureTrainer:
             k: trainer.steps(train, valid, child, budget)
             for k, (trainer, child) in enumerate(zip(self._trainers, rng.spawn(len(self._trainers)), strict=True))
         }
+        names = list(self.config.parts)
         latest: dict[int, Progress] = {}
         fitted_at = -1.0
         while running:
             for k in list(running):
-                progress = next(running[k], None)
+                with budget.part(names[k]):
+                    progress = next(running[k], None)
                 if progress is None:
                     del running[k]
                 else:
@@ -275,7 +277,10 @@ class MixtureTrainer:
             self._is_ready = True
             fitted_at = budget.used
             self._weights_K = self._fit(valid)
-            yield self._progress(latest)
+            told = self._progress(latest)
+            weights = " ".join(f"{weight:.3g}" for weight in self._weights_K.tolist())
+            budget.note_change("weights of the mixture", weights, step=told.steps)
+            yield told
 
     def _progress(self, latest: Mapping[int, Progress]) -> Progress:
         return Progress(tokens=sum(p.tokens for p in latest.values()), steps=max(p.steps for p in latest.values()))

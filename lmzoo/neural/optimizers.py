@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from lmzoo.budget import Budget
+
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 _LARGEST_FACTOR = torch.finfo(torch.float32).max
 # the steps in which the learning rate rises (a budget without a limit is never used up, so they are counted), and the
@@ -97,6 +99,39 @@ def cosine(used: float, step: int) -> float:
 
 
 SCHEDULES: Mapping[str, Callable[[float, int], float]] = {"constant": constant, "cosine": cosine}
+
+
+def phase_of(name: str, used: float, step: int) -> str:
+    """What a schedule does at a step, in words that change a few times in a training: at its halvings at most."""
+    if name == "constant":
+        return "constant"
+    if step < _RISE_STEPS:
+        return "rise"
+    halvings = int(-math.log2(SCHEDULES[name](used, step)))
+    return f"at most 1/{2**halvings}" if halvings else "fall"
+
+
+class LearningRate:
+    """The learning rate of each step; its schedule follows a budget, which is told of each new phase.
+
+    Args:
+        largest: the rate that the schedule takes a share of.
+    """
+
+    def __init__(self, schedule: str, largest: float, budget: Budget) -> None:
+        self._schedule = schedule
+        self._largest = largest
+        self._budget = budget
+        self._phase = ""
+
+    def of_step(self, step: int) -> float:
+        """The rate of a step, the first of which is 1."""
+        used = self._budget.used
+        phase = phase_of(self._schedule, used, step)
+        if phase != self._phase:
+            self._phase = phase
+            self._budget.note_change(f"learning rate, {self._schedule}", phase, step=step - 1)
+        return self._largest * SCHEDULES[self._schedule](used, step)
 
 
 def numbers_of(gradients: Sequence[Tensor]) -> list[Tensor]:

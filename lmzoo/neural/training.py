@@ -26,7 +26,7 @@ from lmzoo.neural.devices import Queue, algorithms, find_device, require_determi
 from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.models import RecurrentModel, WindowModel
 from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize
-from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, clip_global_norm
+from lmzoo.neural.optimizers import OPTIMIZERS, LearningRate, clip_global_norm
 from lmzoo.neural.precision import WorkingCopy, check_precision
 from lmzoo.neural.scratch import ScratchLayer
 from lmzoo.neural.softmax import Sampler
@@ -108,7 +108,7 @@ class NeuralTrainer:
         _note_short_text(train, self.config)
         standing = self._standing = self._resumed or self._started(rng)
         weights = self._weights()
-        schedule = SCHEDULES[self.config.schedule]
+        rate = LearningRate(self.config.schedule, self.config.lr, budget)
         working = WorkingCopy(self._model.network, self.config.precision)
         self._choose_gates(working.network, train, budget)
         losses = self._losses(working.network, train, rng, standing)
@@ -120,7 +120,7 @@ class NeuralTrainer:
                 queue.add(turn.loss_nats, clip_global_norm(gradients, self.config.clip), gradients)
                 step = standing.steps + 1
                 loss_nats = queue.settle(step) if self.waits_for_every_step else math.nan
-                standing.optimizer.step(gradients, self.config.lr * schedule(budget.used, step))
+                standing.optimizer.step(gradients, rate.of_step(step))
                 working.refresh()
             standing.steps, standing.place, standing.carried = step, turn.place, turn.carried
             standing.tokens += turn.n_tokens

@@ -167,6 +167,8 @@ def test_a_learning_rate_beyond_all_reason_is_a_divergence(
     assert record.status == "diverged"
     assert re.fullmatch(r"step \d+: the loss or a gradient is not finite", record.reason or "")
     assert not record.warnings
+    # what its schedule did until then is known
+    assert [(change.value, change.step) for change in record.schedule] == [("constant", 0)]
     json.dumps(record.model_dump(mode="json"), allow_nan=False)
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench import environment, memory
+from bench.agreement import device_agreement, disagreement
 from bench.describe import corpus_facts, read_corpus
 from bench.records import (
     CorpusFacts,
@@ -188,17 +189,20 @@ class Trial:
 
     def _figures(self, model: LanguageModel[Any], corpus: Corpus) -> Measured:
         assert self._training is not None
-        self._tell(Moment(phase="scoring"))
-        kept = kept_validation(self._training, model)
-        valid = self._timed("validate_s", lambda: whole_validation(model, corpus, kept))
-        # once to warm up, so that the rate decides how long a text the repeats score
-        nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
-        accuracy = self._timed("test_s", lambda: top1_accuracy(model, corpus.test))
+        # speed before quality: what a model may remember of the test text speeds up nothing that is timed
         self._tell(Moment(phase="timing"))
         rates = self._timed("throughput_s", lambda: scoring_rates(model, corpus.test))
         calls = self._timed("throughput_s", lambda: next_token_microseconds(model, corpus.test))
+        self._tell(Moment(phase="scoring"))
+        kept = kept_validation(self._training, model)
+        valid = self._timed("validate_s", lambda: whole_validation(model, corpus, kept))
+        nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
+        accuracy = self._timed("test_s", lambda: top1_accuracy(model, corpus.test))
         # read before the model is serialised: that copy is the harness's, not the model's
         self._memory = self._read_memory()
+        agreement = self._timed("test_s", lambda: device_agreement(model, corpus.test, self.spec.device))
+        if (doubt := disagreement(agreement, self.spec.device)) is not None:
+            self._warnings.append(doubt)
         bounds = block_bounds(corpus.test)
         train_s, train_tokens = self._parts["train_s"], self._training.progress.tokens
         return Measured(
@@ -207,6 +211,7 @@ class Trial:
             top1_accuracy=Figure.of(accuracy),
             block_nats=tuple(_finite(float(nats_N[start:end].sum())) for start, end in bounds),
             block_tokens=tuple(end - start for start, end in bounds),
+            device_agreement=agreement,
             n_params=getattr(model, "n_params", None),
             model_bytes=_model_bytes(model),
             train_tokens=train_tokens,

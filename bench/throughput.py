@@ -5,6 +5,8 @@ Warm-up first, then at least 5 repeats of at least 0.1 s each; time only through
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,25 +30,50 @@ _WARM_UP_TOKENS = 1000
 def scoring_rates(
     model: LanguageModel[Any], split: Split, *, new_watch: Callable[[], Stopwatch] = Stopwatch
 ) -> list[float]:
-    """Tokens per second of scoring a text as evaluation does; a value for each repeat."""
-    sample = split.head(_WARM_UP_TOKENS)
-    # the first pass pays for allocations and compilation, the second one is timed
-    token_nats(model, sample)
-    watch = new_watch()
+    """Tokens per second of scoring a text as evaluation does; a value for each repeat.
+
+    The repeats walk on through the text, so that none scores what an earlier one did until the text is used up.
+    """
+    walk = _Walk(split)
+    # the first stretch pays for allocations, the second one is timed: it tells how long a stretch may be
+    token_nats(model, walk.stretch(_WARM_UP_TOKENS))
+    watch, sample = new_watch(), walk.stretch(_WARM_UP_TOKENS)
     with watch.running():
         token_nats(model, sample)
     rate = sample.n_tokens / max(watch.elapsed_s, 1e-9)
-    sample = split.head(max(int(rate * REPEAT_S), _WARM_UP_TOKENS))
-    return [_scoring_rate(model, sample, new_watch()) for _ in range(N_REPEATS)]
+    length = max(math.ceil(rate * REPEAT_S), _WARM_UP_TOKENS)
+    # compiled code is loaded by the first text that is long enough for it
+    token_nats(model, walk.stretch(length))
+    return [_scoring_rate(model, walk, length, new_watch()) for _ in range(N_REPEATS)]
 
 
-def _scoring_rate(model: LanguageModel[Any], sample: Split, watch: Stopwatch) -> float:
+def _scoring_rate(model: LanguageModel[Any], walk: _Walk, length: int, watch: Stopwatch) -> float:
     n_tokens = 0
     while watch.elapsed_s < REPEAT_S:
+        sample = walk.stretch(length)
         with watch.running():
             token_nats(model, sample)
         n_tokens += sample.n_tokens
     return n_tokens / watch.elapsed_s
+
+
+class _Walk:
+    """A text in stretches, each where the last one ended, and from the start again where not enough is left."""
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+        self._at = 0
+
+    def stretch(self, n_tokens: int) -> Split:
+        """The next so many tokens, or the whole text; documents that lie across an end are cut there."""
+        length = min(n_tokens, self._split.n_tokens)
+        start = self._at if self._at + length <= self._split.n_tokens else 0
+        self._at = end = start + length
+        starts_D1 = self._split.starts_D1
+        inner = starts_D1[(starts_D1 > start) & (starts_D1 < end)]
+        bounds_D1 = np.concatenate(([start], inner, [end])) - start
+        # only nats are asked for: characters, bytes and spelling belong to whole documents
+        return dataclasses.replace(self._split, ids_N=self._split.ids_N[start:end], starts_D1=bounds_D1)
 
 
 def next_token_microseconds(

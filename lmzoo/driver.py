@@ -18,7 +18,7 @@ from lmzoo.checkpoints import Checkpoint, CheckpointWarning
 from lmzoo.corpus import Corpus, Split
 from lmzoo.errors import CorpusError, DivergedError, InputError, LmzooError, SpecError, StoppedError, StorageError
 from lmzoo.evaluation import evaluate
-from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer
+from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer, device_of, move
 from lmzoo.registry import create_trainer, family_of, resolve_config
 from lmzoo.spec import Spec, parse_spec
 from lmzoo.tally import Tally
@@ -95,7 +95,12 @@ class Training:
     def model(self) -> LanguageModel[Any]:
         """The model whose weights are kept."""
         _, kept = self._best
-        return self.trainer.model if kept is None else storage.from_bytes(kept, "the best validation")
+        if kept is None:
+            return self.trainer.model
+        model = storage.from_bytes(kept, "the best validation")
+        # it is read onto the processor; what was trained on a device is scored and timed there
+        move(model, device_of(self.trainer.model))
+        return model
 
     def require_finite(self) -> None:
         """Raise `DivergedError` where the weights of a gradient trainer give no finite perplexity."""

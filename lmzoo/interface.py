@@ -32,6 +32,7 @@ class LanguageModel(Protocol[State]):
         is_normalized: its scores sum to 1; where not, a perplexity is refused.
         is_adaptive: it learns from the text it scores; its rows are starred.
         cells_at_once (optional): how many tokens, rows x columns, `logprobs` is best handed at a time.
+        device (optional): where it computes; its `move_to(device)` takes it elsewhere.
 
     `State` is an opaque value: never changed, forked for free by keeping it.
     """
@@ -150,3 +151,15 @@ def sequence_logprobs(
     """
     own = getattr(model, "sequence_logprobs", None)
     return None if own is None else own(ids_N, starts_D1)
+
+
+def device_of(model: LanguageModel[Any]) -> str:
+    """Where a model computes: cpu, unless it says otherwise."""
+    return str(getattr(model, "device", "cpu"))
+
+
+def move(model: LanguageModel[Any], device: str) -> None:
+    """Have a model compute on a device; one that knows no device stays as it is."""
+    own = getattr(model, "move_to", None)
+    if own is not None:
+        own(device)

@@ -14,7 +14,19 @@ from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, LmzooError, StorageError
 from lmzoo.evaluation import token_nats
-from lmzoo.interface import Arrays, LanguageModel, LogProbs, Progress, Storable, Tokens, Trainer, all_logprobs, select
+from lmzoo.interface import (
+    Arrays,
+    LanguageModel,
+    LogProbs,
+    Progress,
+    Storable,
+    Tokens,
+    Trainer,
+    all_logprobs,
+    device_of,
+    move,
+    select,
+)
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -83,6 +95,16 @@ class MixtureModel:
     def kernel_name(self) -> str:
         names = [str(getattr(model, "kernel_name", "numpy")) for model in self.components]
         return "+".join(dict.fromkeys(names))
+
+    @property
+    def device(self) -> str:
+        """Where the networks among its parts compute."""
+        return next((device for model in self.components if (device := device_of(model)) != "cpu"), "cpu")
+
+    def move_to(self, device: str) -> None:
+        """Put the networks among its parts onto a device."""
+        for model in self.components:
+            move(model, device)
 
     @property
     def details(self) -> dict[str, Any]:

@@ -69,6 +69,8 @@ BENCH_ORDER = (
     "environment",
     "describe",
     "throughput",
+    "agreement",
+    "energy",
     "measure",
     "worker",
     "plan",

@@ -19,6 +19,7 @@ from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.neural.cells import CELLS
 from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.host import HostNetwork
+from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.network import Network, RecurrentNetwork, WindowNetwork
 from lmzoo.neural.transformer import TransformerNetwork
 from lmzoo.vocab import Vocab
@@ -107,6 +108,18 @@ class NeuralModel(ABC, Generic[State]):
     def n_params(self) -> int:
         """How many numbers were trained."""
         return sum(weight.numel() for weight in self.network.weights().values())
+
+    @property
+    def device(self) -> str:
+        """Where the weights are and scores are computed."""
+        return str(self.network.device)
+
+    def move_to(self, device: str) -> None:
+        """Put the weights onto a device."""
+        self.network.to(torch.device(device))
+        for module in self.network.modules():
+            if isinstance(module, LibraryLayer):
+                module.compact()
 
     @property
     def kernel_name(self) -> str:

@@ -23,7 +23,6 @@ from lmzoo.neural.attending import TransformerModel
 from lmzoo.neural.checkpoint import Place, Standing, epochs
 from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.devices import Queue, algorithms, find_device, require_deterministic
-from lmzoo.neural.library import LibraryLayer
 from lmzoo.neural.models import RecurrentModel, WindowModel
 from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize
 from lmzoo.neural.optimizers import OPTIMIZERS, LearningRate, clip_global_norm
@@ -84,10 +83,7 @@ class NeuralTrainer:
         # seconds of the training clock that loading numba and compiling took; None where neither was done
         self.compile_s: float | None = None
         self._model = _MODELS[type(config)](vocab, config)
-        self._model.network.to(self._device)
-        for module in self._model.network.modules():
-            if isinstance(module, LibraryLayer):
-                module.compact()
+        self._model.move_to(device)
         self._standing: Standing | None = None
         self._resumed: Standing | None = None
 

@@ -21,6 +21,7 @@ from lmzoo.errors import DivergedError, SpecError
 from lmzoo.interface import Progress
 from lmzoo.tally import Tally
 from tests.bench.stubs import make_trial
+from tests.bench.test_agreement import OnDevice
 from tests.bench.test_throughput import Clock, Uniform
 
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 60
@@ -110,6 +111,31 @@ def test_a_counting_trial_has_every_figure(corpus: CorpusSpec, monkeypatch: pyte
     assert record.memory.peak_device_bytes is None
     assert 0 <= (record.measured.top1_accuracy.value or -1) <= 1
     assert TrialRecord.model_validate_json(record.model_dump_json()) == record
+
+
+@pytest.mark.parametrize(("off_nats", "n_warnings"), [(1e-6, 0), (1e-3, 1)])
+def test_a_device_that_computes_something_else_is_told_of(
+    corpus: CorpusSpec, monkeypatch: pytest.MonkeyPatch, off_nats: float, n_warnings: int
+) -> None:
+    monkeypatch.setattr(measure.memory, "reset_device_peaks", lambda device: None)
+    monkeypatch.setattr(measure.memory, "device_peaks_bytes", lambda device: (1000, 2000))
+    create = measure.create_trainer
+
+    class OffTrainer:
+        def __init__(self, trainer: Any) -> None:
+            self.trainer, self.steps = trainer, trainer.steps
+
+        @property
+        def model(self) -> Any:
+            return OnDevice(self.trainer.model, off_nats)
+
+    monkeypatch.setattr(measure, "create_trainer", lambda *a, **k: OffTrainer(create(*a, **k)))
+    record = run(corpus, "unigram", device="cuda:0")
+    assert record.measured is not None
+    assert record.measured.device_agreement.number == pytest.approx(off_nats, abs=1e-12)
+    assert [warning.partition(" differ")[0] for warning in record.warnings] == ["cuda:0 and the CPU"] * n_warnings
+    assert record.memory is not None
+    assert (record.memory.peak_device_bytes, record.memory.peak_device_reserved_bytes) == (1000, 2000)
 
 
 def test_impossible_tokens_make_an_infinite_perplexity_and_no_failure(tmp_path: Path) -> None:
@@ -220,7 +246,7 @@ def test_progress_tells_the_share_of_the_budget(corpus: CorpusSpec, fake: Callab
     training = [moment for moment in moments if moment.phase == "training"]
     # one when the step is done, one after its validation; at last the closing validation
     assert [moment.share for moment in training] == [0.25, 0.25, 0.5, 0.5, 0.5]
-    assert [moment.phase for moment in moments if moment.phase != "training"] == ["loading", "scoring", "timing"]
+    assert [moment.phase for moment in moments if moment.phase != "training"] == ["loading", "timing", "scoring"]
 
 
 def test_a_warning_is_kept_once_and_without_folders(corpus: CorpusSpec, fake: Callable[..., None]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench import throughput
 from lmzoo import corpus_from_texts
@@ -67,13 +71,117 @@ def test_the_rate_of_scoring_is_tokens_by_seconds(clock: Clock) -> None:
     assert rates == [1 / SECONDS_A_TOKEN] * throughput.N_REPEATS
 
 
+def timed_seconds(clock: Clock, measure: Callable[..., object]) -> list[float]:
+    """What each watch that a measurement makes has counted at its end."""
+    watches: list[Stopwatch] = []
+
+    def new_watch() -> Stopwatch:
+        watches.append(clock.watch())
+        return watches[-1]
+
+    measure(Uniform(CORPUS.vocab, clock), CORPUS.test, new_watch=new_watch)
+    return [watch.elapsed_s for watch in watches]
+
+
 def test_each_repeat_lasts_long_enough_and_the_first_passes_warm_up(clock: Clock) -> None:
-    model = Uniform(CORPUS.vocab, clock)
-    throughput.scoring_rates(model, CORPUS.test, new_watch=clock.watch)
-    tokens_timed = clock.now_s / SECONDS_A_TOKEN
-    least = throughput.N_REPEATS * throughput.REPEAT_S / SECONDS_A_TOKEN
-    # two passes over 1000 tokens come first
-    assert tokens_timed >= least + 2 * min(1000, CORPUS.test.n_tokens)
+    first, *repeats = timed_seconds(clock, throughput.scoring_rates)
+    n_tokens = CORPUS.test.n_tokens
+    assert first == min(1000, n_tokens) * SECONDS_A_TOKEN
+    assert len(repeats) == throughput.N_REPEATS >= 5
+    assert min(repeats) >= throughput.REPEAT_S >= 0.1
+    # before the watch first runs, a stretch; before the repeats, one of their length
+    assert clock.now_s >= first + sum(repeats) + 2 * n_tokens * SECONDS_A_TOKEN
+
+
+class FirstCallsSlow(Uniform):
+    """Its first calls load and compile something."""
+
+    def logprobs(self, tokens_BxL: Any, state: int) -> tuple[Any, int]:
+        if self.n_calls < 2:
+            self._clock.now_s += 100.0
+        return super().logprobs(tokens_BxL, state)
+
+    def next_logprobs(self, state: int) -> Any:
+        self.n_calls += 1
+        return super().next_logprobs(state)
+
+
+def test_what_first_calls_cost_is_in_no_figure(clock: Clock) -> None:
+    rates = throughput.scoring_rates(FirstCallsSlow(CORPUS.vocab, clock), CORPUS.test, new_watch=clock.watch)
+    assert rates == [1 / SECONDS_A_TOKEN] * throughput.N_REPEATS
+    calls = throughput.next_token_microseconds(FirstCallsSlow(CORPUS.vocab, clock), CORPUS.test, new_watch=clock.watch)
+    assert {value for values in calls for value in values} == {(SECONDS_A_STEP + SECONDS_A_TOKEN) * 1e6}
+
+
+class Remembering(Uniform):
+    """Scores at once what it has scored before, after the same history, whatever the state that it is handed."""
+
+    def __init__(self, vocab: Any, clock: Clock) -> None:
+        super().__init__(vocab, clock)
+        self.known: set[bytes] = set()
+
+    def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> Any:
+        return b""
+
+    def logprobs(self, tokens_BxL: Any, state: Any) -> tuple[Any, Any]:
+        after = state + tokens_BxL.astype(np.int32).tobytes()
+        before_s = self._clock.now_s
+        logprobs_BxL, _ = super().logprobs(tokens_BxL, 1)
+        if after in self.known:
+            self._clock.now_s = before_s
+        self.known.add(after)
+        # no longer than a chunk, so that the test does not grow with the square of the text
+        return logprobs_BxL, after[-4 * 64 :]
+
+    def next_logprobs(self, state: Any) -> Any:
+        return super().next_logprobs(1)
+
+
+LETTERS = np.random.default_rng(0).choice(list("abcdefghijklmnopqrstuvwxyz"), 200_000)
+# the test part is a tenth, 20,000 tokens: what five repeats of 0.1 s and their warm-up take
+LONG = corpus_from_texts({"whole": "".join(LETTERS)}, tokens="char")
+
+
+def test_a_model_gains_nothing_by_what_an_earlier_repeat_left(clock: Clock) -> None:
+    rates = throughput.scoring_rates(Remembering(LONG.vocab, clock), LONG.test, new_watch=clock.watch)
+    assert rates == [1 / SECONDS_A_TOKEN] * throughput.N_REPEATS
+
+
+def test_it_would_gain_if_repeats_scored_the_same_text(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    stays = throughput._Walk.stretch
+
+    def from_the_start(walk: Any, n_tokens: int) -> Any:
+        walk._at = 0
+        return stays(walk, n_tokens)
+
+    monkeypatch.setattr(throughput._Walk, "stretch", from_the_start)
+    model = Remembering(LONG.vocab, clock)
+    # no repeat would ever end where every call but the first is free: the clock has to be helped on
+    seconds = iter(range(10**6))
+    watch = lambda: Stopwatch(lambda: clock.now_s + 1e-3 * next(seconds))  # noqa: E731
+    rates = throughput.scoring_rates(model, LONG.test, new_watch=watch)
+    assert min(rates) > 2 / SECONDS_A_TOKEN
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=12),
+    st.lists(st.integers(1, 40), min_size=1, max_size=8),
+)
+def test_a_walk_meets_no_token_twice_while_the_text_lasts(lengths: list[int], asked: list[int]) -> None:
+    text = "".join("ab"[i % 2] * length + "\n" for i, length in enumerate(lengths))
+    split = corpus_from_texts({"train": text, "valid": text, "test": text}, tokens="char", documents="line").test
+    split = dataclasses.replace(split, ids_N=np.arange(split.n_tokens))
+    walk = throughput._Walk(split)
+    at = 0
+    for n_tokens in asked:
+        stretch = walk.stretch(n_tokens)
+        n_taken = min(n_tokens, split.n_tokens)
+        at = at if at + n_taken <= split.n_tokens else 0
+        assert stretch.ids_N.tolist() == list(range(at, at + n_taken))
+        # documents begin where they began, and at the first token
+        inner = [start - at for start in split.starts_D1.tolist() if at < start < at + n_taken]
+        assert stretch.starts_D1.tolist() == [0, *inner, n_taken]
+        at += n_taken
 
 
 def test_the_next_token_takes_a_distribution_and_a_step(clock: Clock) -> None:

@@ -128,6 +128,16 @@ class TestKept:
         assert training.model is training.trainer.model
         assert self.p_of(training) == pytest.approx(0.9)
 
+    def test_the_best_weights_go_back_to_the_device_they_were_trained_on(self, monkeypatch):
+        moved = []
+        monkeypatch.setattr(FixedModel, "device", "cuda:1", raising=False)
+        monkeypatch.setattr(FixedModel, "move_to", lambda self, device: moved.append((self, device)), raising=False)
+        training, _ = scripted([0.9, 0.6], seconds=2.0)
+        list(training)
+        model = training.model
+        assert model is not training.trainer.model
+        assert moved == [(model, "cuda:1")]
+
     @pytest.mark.parametrize("limit", [{"steps": 4}, {"epochs": 1}, {}])
     def test_the_last_weights_otherwise(self, limit):
         training, _ = scripted([0.3, 0.9, 0.6, 0.2], **limit)

@@ -194,3 +194,13 @@ def test_bad_weights() -> None:
         MixtureModel(parts, [0.5, 0.6])
     with pytest.raises(InputError, match="2 models need as many weights"):
         MixtureModel(parts, [1.0])
+
+
+def test_only_the_networks_of_a_mixture_know_of_devices() -> None:
+    pytest.importorskip("torch")
+    model = mixed("mixture:unigram+rnn-cudnn(hidden=4)+gru-scratch(hidden=4)", corpus_of())
+    assert model.device == "cpu"
+    # no numbers are there, and no device is needed
+    model.move_to("meta")
+    assert model.device == "meta"
+    assert [getattr(part, "device", None) for part in model.components] == [None, "meta", "meta"]

@@ -70,10 +70,11 @@ def n_cpus_usable() -> int:
     return os.cpu_count() or 1
 
 
-def describe(device: str = "cpu") -> dict[str, Any]:
+def describe(device: str = "cpu", *, was_shared: bool | None = None) -> dict[str, Any]:
     """What a record says about where it was made: the fields of `records.Environment`.
 
-    Loads no library; a CUDA device is asked through torch where that is loaded.
+    Loads no library; a CUDA device is asked through torch where that is loaded.  `was_shared`: what
+    `is_device_shared` said before.
     """
     commit, dirty = _git()
     return {
@@ -89,8 +90,26 @@ def describe(device: str = "cpu") -> dict[str, Any]:
         },
         "git_commit": commit,
         "git_dirty": dirty,
-        **(_cuda(device) if device.startswith("cuda") else {}),
+        **(_cuda(device, was_shared) if device.startswith("cuda") else {}),
     }
+
+
+def is_device_shared(device: str) -> bool | None:
+    """Whether a process other than this one computes on a CUDA device that this one uses; None: nobody says."""
+    torch = sys.modules.get("torch")
+    if not device.startswith("cuda") or torch is None or not torch.cuda.is_available():
+        return None
+    listed = _output_of("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader")
+    if listed is None:
+        return None
+    n_users = sum(device_uuid(device) in line for line in listed.splitlines())
+    # inside a container this process may be listed under a foreign number, or none may be listed: one is this one
+    return n_users > 1 if n_users else None
+
+
+def device_uuid(device: str) -> str:
+    """The name that a CUDA device has for every tool; torch has to be loaded."""
+    return str(sys.modules["torch"].cuda.get_device_properties(device).uuid)
 
 
 def process_age_s() -> float:
@@ -184,25 +203,16 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _cuda(device: str) -> dict[str, str | bool | None]:
+def _cuda(device: str, was_shared: bool | None) -> dict[str, str | bool | None]:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return {}
     cudnn = torch.backends.cudnn.version()
     return {
         "gpu": torch.cuda.get_device_name(device),
+        # one driver for all devices
         "driver": _output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "-i", "0"),
         "cuda": torch.version.cuda,
         "cudnn": None if cudnn is None else str(cudnn),
-        "device_shared": _is_shared(str(torch.cuda.get_device_properties(device).uuid)),
+        "device_shared": was_shared or is_device_shared(device),
     }
-
-
-def _is_shared(gpu_uuid: str) -> bool | None:
-    """Whether a process other than this one computes on the GPU."""
-    listed = _output_of("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader")
-    if listed is None:
-        return None
-    users = [line.split(",")[1].strip() for line in listed.splitlines() if gpu_uuid in line]
-    # inside a container the driver may list this process under a foreign number: one user is then this one
-    return len(users) > 1

@@ -17,6 +17,7 @@ from typing import Any
 from bench import environment, memory
 from bench.agreement import device_agreement, disagreement
 from bench.describe import corpus_facts, read_corpus
+from bench.energy import EnergyMeter
 from bench.records import (
     CorpusFacts,
     CurvePoint,
@@ -114,6 +115,8 @@ class Trial:
         self._curve: list[CurvePoint] = []
         self._baseline_rss_bytes = 0
         self._memory: Memory | None = None
+        self._meter: EnergyMeter | None = None
+        self._was_shared: bool | None = None
         self._is_adaptive = False
         self._warnings: list[str] = []
 
@@ -157,6 +160,8 @@ class Trial:
         if torch is not None:
             torch.set_num_threads(self.spec.threads)
         memory.reset_device_peaks(self.spec.device)
+        self._was_shared = environment.is_device_shared(self.spec.device)
+        self._meter = EnergyMeter(self.spec.device)
         self._baseline_rss_bytes = memory.rss_bytes() or memory.peak_rss_bytes()
         self._parts["start_and_imports_s"] = self._wall()
 
@@ -164,18 +169,25 @@ class Trial:
         spec = parse_spec(self.spec.spec)
         budget = budget_for(spec, seconds=self.spec.budget_s, epochs=self.spec.epochs, max_steps=self.spec.max_steps)
         trainer = create_trainer(spec, corpus.vocab, device=self.spec.device)
-        training = _Told(trainer, corpus, budget, seed=self.spec.seed, tell=self._tell, wall=self._wall)
+        training = _Told(trainer, corpus, budget, seed=self.spec.seed, tell=self._tell_and_look, wall=self._wall)
         self._training = training
+        assert self._meter is not None
         before_s = self._wall()
-        for validation in training:
-            self._curve.append(self._curve_point(validation))
-            self._tell(training.moment())
+        with self._meter.running():
+            for validation in training:
+                self._curve.append(self._curve_point(validation))
+                self._tell(training.moment())
         self._parts["train_s"] = budget.watch.elapsed_s
         self._parts["validate_s"] = self._wall() - before_s - budget.watch.elapsed_s
         self._compile_s = getattr(trainer, "compile_s", None)
         model = training.model
         self._is_adaptive = model.is_adaptive
         return model
+
+    def _tell_and_look(self, moment: Moment) -> None:
+        assert self._meter is not None
+        self._meter.look()
+        self._tell(moment)
 
     def _curve_point(self, validation: Validation) -> CurvePoint:
         return CurvePoint(
@@ -245,10 +257,11 @@ class Trial:
             memory=self._memory or self._read_memory(),
             parts=parts,
             train_s=watch_s,
+            energy=None if self._meter is None else self._meter.energy(),
             schedule=() if self._training is None else schedule_of(self._training.budget),
             is_adaptive=self._is_adaptive,
             warnings=tuple(self._warnings),
-            environment=Environment.model_validate(environment.describe(self.spec.device)),
+            environment=Environment.model_validate(environment.describe(self.spec.device, was_shared=self._was_shared)),
             started_utc=self._started_utc,
             wall_s=self._wall(),
         )

@@ -18,7 +18,17 @@ _OOV_WORTH_A_WARNING = 0.05
 
 def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: Sequence[TrialRecord]) -> list[str]:
     """All notices, what touches every figure first; warnings of the models themselves last."""
-    return list(dict.fromkeys([*about_plan(plan), *about_texts(corpora), *about_load(records), *of_models(records)]))
+    return list(
+        dict.fromkeys(
+            [
+                *about_plan(plan),
+                *about_texts(corpora),
+                *about_load(records),
+                *about_devices(records),
+                *of_models(records),
+            ]
+        )
+    )
 
 
 def about_plan(plan: Sequence[TrialSpec]) -> list[str]:
@@ -77,6 +87,19 @@ def about_load(records: Iterable[TrialRecord]) -> list[str]:
     return [
         f"the machine was busy (load {range_text} on {n_cores} usable cores) during {wording.listed(list(loads))}: "
         "their times, and under a budget of seconds their perplexities, may be worse than on a free machine"
+    ]
+
+
+def about_devices(records: Iterable[TrialRecord]) -> list[str]:
+    """Trials whose device another process used."""
+    models: dict[str, list[str]] = {}
+    for record in records:
+        if record.environment and record.environment.device_shared:
+            models.setdefault(record.trial.device, []).append(record.trial.model)
+    return [
+        f"another process used {device} during {wording.listed(list(dict.fromkeys(names)))}: their times, and under a "
+        "budget of seconds their perplexities, may be worse than on a free device"
+        for device, names in models.items()
     ]
 
 

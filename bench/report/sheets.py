@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.records import Figure, Measured
@@ -50,7 +50,8 @@ def sheets_of(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]
     parts: list[Part] = [("Ranking", ("perplexity",), [_ranking(order, summaries, pairs), *_not_ranked(order)])]
     parts.append(("Speed to perplexity", ("validation",), _speed_to_targets(order, given)))
     costed = [row for row in order if row.records]
-    seconds = [*_plain("cost in time", costed, summaries, _speed_columns(rows)), *_wall_clock(costed)]
+    columns = [*_speed_columns(rows), *_energy_columns(summaries.values())]
+    seconds = [*_plain("cost in time", costed, summaries, columns), *_wall_clock(costed)]
     parts.append(("Seconds and throughput", ("speed",), seconds))
     parts.append(("Memory and size", ("memory", "size"), _plain("bytes", costed, summaries, _memory_columns(rows))))
     parts.append(("Which differences are more than noise", (), _significance(ranked(rows), pairs)))
@@ -234,6 +235,20 @@ def _speed_columns(rows: Sequence[Row]) -> list[Column]:
         _column("99th percentile, µs", "next_token_us_p99", wording.rounded),
         ("kernel", lambda summary: str(summary["kernel"] or wording.NOT_AVAILABLE)),
     ]
+
+
+def _energy_columns(summaries: Iterable[Mapping[str, Cell]]) -> list[Column]:
+    """What the trainings cost in joules, where the counters of the machine told of any."""
+    names = {"cpu_joules": "processor, J", "device_joules": "device, J"}
+    found = list(summaries)
+    columns = [
+        _column(name, key, wording.rounded)
+        for key, name in names.items()
+        if any(number(summary[key]) is not None for summary in found)
+    ]
+    if columns:
+        columns.append(("counted by", lambda summary: str(summary["energy_source"] or wording.NOT_AVAILABLE)))
+    return columns
 
 
 def _wall_clock(rows: Sequence[Row]) -> list[Sheet]:

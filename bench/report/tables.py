@@ -26,6 +26,7 @@ SUMMARY_COLUMNS = (
     *("train_s", "wall_s", "train_tokens_per_s", "eval_tokens_per_s", "next_token_us", "next_token_us_p99"),
     *("peak_rss_bytes", "baseline_rss_bytes", "peak_device_bytes", "peak_device_reserved_bytes"),
     *("is_adaptive", "vocab_fingerprint", "kernel", "threads", "rules_version"),
+    *("cpu_joules", "device_joules", "energy_source"),
 )
 TARGET_COLUMNS = (
     *("model", *GROUP_COLUMNS, "device", "seed", "target_name", "target_perplexity"),
@@ -66,6 +67,8 @@ _COSTS: Mapping[str, Callable[[TrialRecord], Number | None]] = {
     "baseline_rss_bytes": lambda r: r.memory.baseline_rss_bytes if r.memory else None,
     "peak_device_bytes": lambda r: r.memory.peak_device_bytes if r.memory else None,
     "peak_device_reserved_bytes": lambda r: r.memory.peak_device_reserved_bytes if r.memory else None,
+    "cpu_joules": lambda r: r.energy.cpu_joules.number if r.energy else None,
+    "device_joules": lambda r: r.energy.device_joules.number if r.energy else None,
 }
 
 
@@ -91,6 +94,8 @@ def summary_of(row: Row) -> dict[str, Cell]:
         "kernel": " / ".join(sorted({m.kernel for m in row.measured})) or None,
         "threads": row.trials[0].threads if row.trials else None,
         "rules_version": row.group.rules_version,
+        "energy_source": " / ".join(dict.fromkeys(source for record in costs_from for source in _sources(record)))
+        or None,
         **{name: geometric_mean(of(m).number for m in row.measured) for name, of in _PERPLEXITIES.items()},
         **{name: mean(of(m).number for m in row.measured) for name, of in _MEANS.items()},
         **{name: median(value(m) for m in row.measured) for name, value in _MEDIANS.items()},
@@ -212,6 +217,11 @@ def _token_count(
     """Tokens that were scored; where nothing was, those that the corpus holds."""
     counts = [getattr(t, scored) for t in tallies] or [getattr(f, planned) for f in facts]
     return median(counts)
+
+
+def _sources(record: TrialRecord) -> list[str]:
+    """Which counters told what a training cost."""
+    return [] if record.energy is None else [s for s in (record.energy.cpu_source, record.energy.device_source) if s]
 
 
 def _whole(value: float | None) -> Number | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from bench import measure, throughput
+from bench.energy import EnergyMeter
 from bench.measure import Moment, Trial, classify, tally_record
 from bench.records import CorpusSpec, TrialRecord
 from lmzoo.budget import Budget
@@ -136,6 +138,45 @@ def test_a_device_that_computes_something_else_is_told_of(
     assert [warning.partition(" differ")[0] for warning in record.warnings] == ["cuda:0 and the CPU"] * n_warnings
     assert record.memory is not None
     assert (record.memory.peak_device_bytes, record.memory.peak_device_reserved_bytes) == (1000, 2000)
+
+
+def test_energy_is_that_of_the_training_alone(
+    corpus: CorpusSpec, fake: Callable[..., None], clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain, proc = tmp_path / "powercap" / "intel-rapl:0", tmp_path / "proc"
+    domain.mkdir(parents=True)
+    proc.mkdir()
+    for name, value in {"name": "package-0", "energy_uj": "0", "max_energy_range_uj": "262143328850"}.items():
+        (domain / name).write_text(value)
+
+    class Burning(Uniform):
+        """Every call costs a joule, in training and out of it."""
+
+        def logprobs(self, tokens_BxL: Any, state: int) -> tuple[Any, int]:
+            burn(1)
+            return super().logprobs(tokens_BxL, state)
+
+    def burn(joules: int) -> None:
+        now_uj = int((domain / "energy_uj").read_text()) + joules * 10**6
+        (domain / "energy_uj").write_text(str(now_uj))
+
+    def train(_: int) -> None:
+        burn(100)
+        clock.now_s += 1.0
+
+    (proc / "stat").write_text("cpu  0 0 0 0\n")
+    meter = functools.partial(
+        EnergyMeter, powercap=domain.parent, proc=proc, own_cpu_s=lambda: clock.now_s, watch=clock.watch()
+    )
+    monkeypatch.setattr(measure, "EnergyMeter", meter)
+    fake(Burning, action=train, n_steps=3, seconds=100.0)
+    record = run(corpus)
+    assert record.energy is not None
+    # three steps, and four validations of one chunk and a start each; what is timed and scored afterwards is not in it
+    assert record.energy.cpu_joules.value == pytest.approx(300, abs=20)
+    assert record.energy.cpu_source == "RAPL packages"
+    assert record.energy.device_joules.reason == "trained on the CPU"
+    assert int((domain / "energy_uj").read_text()) > 400 * 10**6
 
 
 def test_impossible_tokens_make_an_infinite_perplexity_and_no_failure(tmp_path: Path) -> None:

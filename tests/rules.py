@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib
 import math
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import environment, plan, stats, throughput
+from bench import agreement, energy, environment, measure, plan, stats, throughput
 from bench.records import RULES_VERSION
-from bench.report import reading, rows, tables
-from lmzoo import corpus, driver, evaluation, tally
+from bench.report import notices, reading, rows, tables
+from lmzoo import budget, corpus, driver, evaluation, tally
 
 Breach = Callable[[pytest.MonkeyPatch], None]
 
@@ -131,10 +134,133 @@ def keep_the_best_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver.Training, "_validate", validating)
 
 
+def start_with_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = driver.Training.run
+
+    def late(self: Any) -> Any:
+        self.budget.watch.go_on_from(1.0)
+        return run(self)
+
+    monkeypatch.setattr(driver.Training, "run", late)
+
+
+def queue_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lmzoo.neural.training import NeuralTrainer
+
+    monkeypatch.setattr(NeuralTrainer, "_wait", lambda _: None)
+
+
+def hide_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = measure.Trial._train
+
+    def training(self: Any, text: Any) -> Any:
+        model = train(self, text)
+        self._compile_s = None
+        return model
+
+    monkeypatch.setattr(measure.Trial, "_train", training)
+
+
+def start_the_wall_clock_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = measure.Trial.__init__
+
+    def starting(self: Any, spec: Any, wall: Callable[[], float], *arguments: Any) -> None:
+        begun_s = wall()
+        start(self, spec, lambda: wall() - begun_s, *arguments)
+
+    monkeypatch.setattr(measure.Trial, "__init__", starting)
+
+
+def repeat_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    stretch = throughput._Walk.stretch
+
+    def first(self: Any, n_tokens: int) -> Any:
+        self._at = 0
+        return stretch(self, n_tokens)
+
+    monkeypatch.setattr(throughput._Walk, "stretch", first)
+
+
+def start_cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rates(model: Any, split: Any, *, new_watch: Any) -> list[float]:
+        walk = throughput._Walk(split)
+        return [throughput._scoring_rate(model, walk, 1000, new_watch()) for _ in range(throughput.N_REPEATS)]
+
+    monkeypatch.setattr(throughput, "scoring_rates", rates)
+
+
+def trace_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate = throughput._scoring_rate
+
+    def traced(*arguments: Any) -> float:
+        tracemalloc.start()
+        try:
+            return rate(*arguments)
+        finally:
+            tracemalloc.stop()
+
+    monkeypatch.setattr(throughput, "_scoring_rate", traced)
+
+
+def run_first(test: str, script: str, first: str) -> Breach:
+    """A breach inside a process that a test starts: what its script runs before anything else."""
+
+    def breach(monkeypatch: pytest.MonkeyPatch) -> None:
+        module = importlib.import_module(test)
+        monkeypatch.setattr(module, script, first + getattr(module, script))
+
+    return breach
+
+
+PEAK_OF_THE_PARENT = """
+import os
+from bench import memory
+memory.peak_rss_bytes = lambda: memory._proc_status_bytes(str(os.getppid()), "VmHWM")
+"""
+
+
+def read_before_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = measure.Trial._import_libraries
+
+    def loading(self: Any) -> None:
+        measure.read_corpus(self.spec.corpus)
+        load(self)
+
+    monkeypatch.setattr(measure.Trial, "_import_libraries", loading)
+
+
+def show_every_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = environment.trial_environment
+    monkeypatch.setattr(environment, "trial_environment", lambda n, device, **o: variables(n, "cuda", **o))
+
+
+def forget_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    describe = environment.describe
+    monkeypatch.setattr(
+        environment, "describe", lambda *a, **o: {k: v for k, v in describe(*a, **o).items() if "git" not in k}
+    )
+
+
+def count_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def running(self: Any) -> Any:
+        self._has_run = True
+        self._look()
+        return contextlib.nullcontext()
+
+    counted = energy.EnergyMeter.energy
+
+    def at_the_end(self: Any) -> Any:
+        self._look()
+        return counted(self)
+
+    monkeypatch.setattr(energy.EnergyMeter, "running", running)
+    monkeypatch.setattr(energy.EnergyMeter, "energy", at_the_end)
+
+
 def say_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     describe = environment.describe
-    wrong = lambda *a: describe(*a) | {"platform": f"{environment.platform.node()} at {environment.Path.home()}"}  # noqa: E731
-    monkeypatch.setattr(environment, "describe", wrong)
+    host = {"platform": f"{environment.platform.node()} at {environment.Path.home()}"}
+    monkeypatch.setattr(environment, "describe", lambda *a, **o: describe(*a, **o) | host)
 
 
 def rank_unlike_texts_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,6 +305,8 @@ CORPUS, TALLY, DRIVER = (f"tests/lmzoo/test_{name}.py" for name in ("corpus", "t
 EVALUATION = "tests/lmzoo/test_evaluation.py"
 STATS, TABLES, PLAN, MEASURE = (f"tests/bench/test_{name}.py" for name in ("stats", "report_tables", "plan", "measure"))
 THROUGHPUT, ENVIRONMENT = (f"tests/bench/test_{name}.py" for name in ("throughput", "environment"))
+CLOCKS, ISOLATION, ENERGY = (f"tests/bench/test_{name}.py" for name in ("clocks", "isolation", "energy"))
+AGREEMENT, DEVICES = (f"tests/bench/test_{name}.py" for name in ("agreement", "report_devices"))
 
 RULES = (
     Rule(
@@ -268,6 +396,31 @@ RULES = (
         breach=charge_validation,
     ),
     Rule(
+        section="Two clocks",
+        says="the training clock starts when the model first sees training tokens",
+        test=f"{CLOCKS}::test_training_seconds_are_those_of_learning",
+        breach=start_with_the_process,
+    ),
+    Rule(
+        section="Two clocks",
+        says="the device has finished at both ends",
+        test=f"{CLOCKS}::TestNetworksOnADevice::test_the_device_is_idle_whenever_the_clock_stops",
+        breach=queue_and_go_on,
+        needs_torch=True,
+    ),
+    Rule(
+        section="Two clocks",
+        says="compile time is also given alone",
+        test=f"{CLOCKS}::test_training_seconds_are_those_of_learning",
+        breach=hide_the_compiler,
+    ),
+    Rule(
+        section="Two clocks",
+        says="the wall clock runs from the start of the process",
+        test=f"{CLOCKS}::test_the_wall_clock_runs_from_the_start_of_the_process",
+        breach=start_the_wall_clock_late,
+    ),
+    Rule(
         section="Speed to perplexity",
         says="validations follow one schedule, at 0.25 s and then each fourth root of two",
         test=f"{DRIVER}::TestSchedule",
@@ -317,6 +470,127 @@ RULES = (
         says="with steps or epochs the last weights are kept",
         test=f"{DRIVER}::TestKept::test_the_last_weights_otherwise",
         breach=keep_the_best_always,
+    ),
+    Rule(
+        section="Reproducible",
+        says="under a budget of seconds the step of every change of a schedule is recorded",
+        test="tests/lmzoo/neural/test_schedules.py::test_every_phase_of_the_cosine_is_told_with_its_step",
+        breach=replaced(budget.Budget, "note_change", lambda *_, **__: None),
+        needs_torch=True,
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="a warm-up comes first",
+        test=f"{THROUGHPUT}::test_what_first_calls_cost_is_in_no_figure",
+        breach=start_cold,
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="at least five repeats",
+        test=f"{THROUGHPUT}::test_each_repeat_lasts_long_enough_and_the_first_passes_warm_up",
+        breach=replaced(throughput, "N_REPEATS", 3),
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="repeats of at least a tenth of a second",
+        test=f"{THROUGHPUT}::test_each_repeat_lasts_long_enough_and_the_first_passes_warm_up",
+        breach=replaced(throughput, "REPEAT_S", 0.05),
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="no repeat scores what an earlier one has scored",
+        test=f"{THROUGHPUT}::test_a_model_gains_nothing_by_what_an_earlier_repeat_left",
+        breach=repeat_the_same_text,
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="memory is never traced while time is taken",
+        test=f"{ISOLATION}::test_memory_is_never_traced_while_time_is_taken",
+        breach=trace_allocations,
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="a trial's memory is its own high-water mark",
+        test=f"{ISOLATION}::test_a_trials_memory_is_its_own",
+        breach=run_first("tests.bench.test_isolation", "HOLDING", PEAK_OF_THE_PARENT),
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="the baseline is taken after the imports and before the text",
+        test=f"{ISOLATION}::TestOrder",
+        breach=read_before_the_baseline,
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="a trial that needs no torch loads nothing of the kind",
+        test="tests/bench/test_worker.py::test_a_counting_trial_loads_nothing_heavy_and_stays_small",
+        breach=run_first("tests.bench.test_worker", "RUN_AND_LIST_MODULES", "import click\n"),
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="the number of threads is set before a library loads",
+        test=f"{ENVIRONMENT}::test_every_thread_variable_holds_the_number_and_a_cpu_trial_sees_no_gpu",
+        breach=replaced(environment, "THREAD_VARIABLES", ("OMP_NUM_THREADS", "MKL_THREADS")),
+    ),
+    Rule(
+        section="Throughput and memory",
+        says="CPUs that the process may not use are not counted",
+        test=f"{ISOLATION}::test_cpus_that_may_not_be_used_are_not_counted",
+        breach=replaced(environment, "n_cpus_usable", lambda: 64),
+    ),
+    Rule(
+        section="Devices",
+        says="CUDA is seen by the trials alone that use it",
+        test=f"{ENVIRONMENT}::test_every_thread_variable_holds_the_number_and_a_cpu_trial_sees_no_gpu",
+        breach=show_every_device,
+    ),
+    Rule(
+        section="Devices",
+        says="the same weights score the same on the device and on the CPU",
+        test=f"{AGREEMENT}::test_the_difference_is_that_of_the_scores",
+        breach=replaced(agreement, "largest_difference", lambda nats_N, others_N: 0.0),
+    ),
+    Rule(
+        section="Devices",
+        says="a difference beyond rounding is a warning",
+        test=f"{AGREEMENT}::test_the_difference_is_that_of_the_scores",
+        breach=replaced(agreement, "TOLERANCE_NATS", 1.0),
+    ),
+    Rule(
+        section="Devices",
+        says="a device that others used is a warning",
+        test=f"{DEVICES}::test_a_shared_device_is_a_warning",
+        breach=replaced(notices, "about_devices", lambda records: []),
+    ),
+    Rule(
+        section="Energy",
+        says="joules are those of the training alone",
+        test=f"{MEASURE}::test_energy_is_that_of_the_training_alone",
+        breach=count_everything,
+    ),
+    Rule(
+        section="Energy",
+        says="there is no figure where the machine was shared",
+        test=f"{ENERGY}::test_beside_other_load_there_is_no_figure",
+        breach=replaced(energy, "_MOST_OTHERS", 0.5),
+    ),
+    Rule(
+        section="Energy",
+        says="a counter that starts again loses nothing",
+        test=f"{ENERGY}::test_long_trainings_are_looked_at_before_a_counter_can_start_again_twice",
+        breach=replaced(energy, "_LOOK_EVERY_S", 1e9),
+    ),
+    Rule(
+        section="Energy",
+        says="every figure is labelled with its source",
+        test=f"{DEVICES}::test_joules_stand_in_the_table_of_costs",
+        breach=replaced(tables, "_sources", lambda record: []),
+    ),
+    Rule(
+        section="Environment",
+        says="the commit and the rest that decides are recorded",
+        test=f"{ISOLATION}::test_what_a_record_says_of_the_machine_is_all_there",
+        breach=forget_the_commit,
     ),
     Rule(
         section="Throughput and memory",

@@ -104,12 +104,6 @@ def test_what_is_no_number_agrees_with_nothing() -> None:
     assert "inf nats" in warning
 
 
-def test_one_device_for_both_would_hide_the_difference(bigram: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = OnDevice(bigram, 1e-3)
-    monkeypatch.setattr(agreement.storage, "from_bytes", lambda *_: model)
-    assert device_agreement(model, CORPUS.test, "cuda").number == 0.0
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["lstm-scratch", "lstm-cudnn", "mlp", "transformer"])
 def test_cuda_agrees(name: str) -> None:

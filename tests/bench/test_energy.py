@@ -117,12 +117,6 @@ def test_long_trainings_are_looked_at_before_a_counter_can_start_again_twice(mac
     assert found.cpu_joules.value == pytest.approx(3600)
 
 
-def test_without_looks_between_a_round_would_be_lost(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(energy, "_LOOK_EVERY_S", 1e9)
-    found = measured(machine.meter(), *[lambda: machine.work(15, d0=900)] * 4)
-    assert found.cpu_joules.value == pytest.approx(600)
-
-
 @pytest.mark.parametrize(("others_s", "is_refused"), [(0.0, False), (0.5, False), (0.52, True), (30.0, True)])
 def test_beside_other_load_there_is_no_figure(machine: Machine, others_s: float, is_refused: bool) -> None:
     machine.work(1, others_s=100)

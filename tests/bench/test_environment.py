@@ -32,6 +32,9 @@ def test_nothing_says_whose_machine_it_is() -> None:
 def test_every_thread_variable_holds_the_number_and_a_cpu_trial_sees_no_gpu() -> None:
     inherited = {"OMP_NUM_THREADS": "64", "PYTHONIOENCODING": "cp1252", "PATH": "/bin", "CUDA_VISIBLE_DEVICES": "1"}
     on_cpu = environment.trial_environment(3, "cpu", inherited=inherited)
+    # OpenMP, the two libraries of linear algebra that numpy and torch come with, and numba
+    for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+        assert on_cpu.get(f"{library}_NUM_THREADS") == "3"
     assert {on_cpu[name] for name in environment.THREAD_VARIABLES} == {"3"}
     assert (on_cpu["CUDA_VISIBLE_DEVICES"], on_cpu["PATH"]) == ("", "/bin")
     assert "PYTHONIOENCODING" not in on_cpu

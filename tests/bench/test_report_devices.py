@@ -77,5 +77,5 @@ def test_a_shared_device_is_a_warning(tmp_path: Path) -> None:
     ]
     assert notices.about_devices([records[1], ok(trial("kn5"), 4.4)]) == []
     text, _ = report_of(tmp_path, *records)
-    warnings = text.split("## Warnings")[1].split("## Provenance")[0]
+    warnings = text.partition("## Warnings")[2].partition("## Provenance")[0]
     assert warnings.count("another process used cuda during mlp:") == 1

@@ -114,7 +114,7 @@ def test_what_first_calls_cost_is_in_no_figure(clock: Clock) -> None:
 
 
 class Remembering(Uniform):
-    """Scores at once what it has scored before, after the same history, whatever the state that it is handed."""
+    """Scores in a sixteenth of the time what it has scored before, after the same history."""
 
     def __init__(self, vocab: Any, clock: Clock) -> None:
         super().__init__(vocab, clock)
@@ -128,7 +128,7 @@ class Remembering(Uniform):
         before_s = self._clock.now_s
         logprobs_BxL, _ = super().logprobs(tokens_BxL, 1)
         if after in self.known:
-            self._clock.now_s = before_s
+            self._clock.now_s = before_s + (self._clock.now_s - before_s) / 16
         self.known.add(after)
         # no longer than a chunk, so that the test does not grow with the square of the text
         return logprobs_BxL, after[-4 * 64 :]
@@ -145,22 +145,6 @@ LONG = corpus_from_texts({"whole": "".join(LETTERS)}, tokens="char")
 def test_a_model_gains_nothing_by_what_an_earlier_repeat_left(clock: Clock) -> None:
     rates = throughput.scoring_rates(Remembering(LONG.vocab, clock), LONG.test, new_watch=clock.watch)
     assert rates == [1 / SECONDS_A_TOKEN] * throughput.N_REPEATS
-
-
-def test_it_would_gain_if_repeats_scored_the_same_text(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    stays = throughput._Walk.stretch
-
-    def from_the_start(walk: Any, n_tokens: int) -> Any:
-        walk._at = 0
-        return stays(walk, n_tokens)
-
-    monkeypatch.setattr(throughput._Walk, "stretch", from_the_start)
-    model = Remembering(LONG.vocab, clock)
-    # no repeat would ever end where every call but the first is free: the clock has to be helped on
-    seconds = iter(range(10**6))
-    watch = lambda: Stopwatch(lambda: clock.now_s + 1e-3 * next(seconds))  # noqa: E731
-    rates = throughput.scoring_rates(model, LONG.test, new_watch=watch)
-    assert min(rates) > 2 / SECONDS_A_TOKEN
 
 
 @given(

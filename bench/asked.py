@@ -25,6 +25,7 @@ class Asked:
     command: str
     question: Question
     seeds: int
+    train_fractions: tuple[float, ...]
     limits: Limits
     targets: tuple[float, ...]
     out: Path | None
@@ -55,6 +56,7 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
         command=environment.command_line("python -m bench.run", [utf8(a) for a in arguments]),
         question=question,
         seeds=options["seeds"],
+        train_fractions=options["train_fractions"],
         limits=limits,
         targets=options["target_ppl"],
         out=options["out"],

@@ -31,6 +31,22 @@ def _number(text: str, ctx: click.Context, param: click.Parameter) -> float:
         raise click.BadParameter(f"{text!r} is not a number", ctx, param) from error
 
 
+def fractions(ctx: click.Context, param: click.Parameter, value: str) -> tuple[float, ...]:
+    """Shares of the training text from a comma-separated list, such as 1/16,0.25,1: each once, the smallest first."""
+    return tuple(sorted({_fraction(item.strip(), ctx, param) for item in value.split(",")}))
+
+
+def _fraction(text: str, ctx: click.Context, param: click.Parameter) -> float:
+    above, slash, below = text.partition("/")
+    try:
+        share = float(above) / float(below if slash else 1)
+    except (ValueError, ZeroDivisionError) as error:
+        raise click.BadParameter(f"{text!r} is no fraction; write 1/4 or 0.25", ctx, param) from error
+    if not 0 < share <= 1:
+        raise click.BadParameter(f"{text} is not above 0 and at most 1: a share of the training text", ctx, param)
+    return share
+
+
 def list_of(text: str, option: str) -> list[str]:
     """The items of a comma-separated list, each once."""
     items = [item.strip() for item in utf8(text).split(",")]

@@ -1,8 +1,9 @@
-"""What a run does: models x corpora x devices x seeds, as a list of trials.  Loads no numerical library."""
+"""What a run does: corpora x fractions x models x devices x seeds, as a list of trials.  Loads no numerical library."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,39 +43,47 @@ class Limits:
     quick: bool = False
 
 
-def make_plan(answer: Answer, *, devices: Sequence[str], seeds: int, limits: Limits) -> list[TrialSpec]:
+def make_plan(
+    answer: Answer, *, devices: Sequence[str], seeds: int, limits: Limits, train_fractions: Sequence[float] = (1.0,)
+) -> list[TrialSpec]:
     """The trials, counting models first: the neural ones are measured against their perplexities.
 
     Counting models have no device path and no chance in them: they run once, on the CPU, whatever was asked.
     """
     code = code_sha256()
-    trials = []
-    for corpus, facts in zip(answer.corpora, answer.facts, strict=True):
-        for model in answer.models:
-            for device, seed in _repetitions(model, devices, seeds):
-                trials.append(_trial(model, corpus, facts, device, seed, limits, answer.default_budget_s, code))
+    cells = _cells(answer, devices, seeds, train_fractions)
+    trials = [_trial(cell, limits, answer.default_budget_s, code) for cell in cells]
     return sorted(trials, key=lambda trial: trial.family != "counting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """One place in the table of everything asked for."""
+
+    corpus: CorpusSpec
+    facts: CorpusFacts
+    train_fraction: float
+    model: ModelFacts
+    device: str
+    seed: int
+
+
+def _cells(answer: Answer, devices: Sequence[str], seeds: int, train_fractions: Sequence[float]) -> Iterator[_Cell]:
+    for corpus, facts in zip(answer.corpora, answer.facts, strict=True):
+        for fraction, model in itertools.product(train_fractions, answer.models):
+            for device, seed in _repetitions(model, devices, seeds):
+                yield _Cell(corpus=corpus, facts=facts, train_fraction=fraction, model=model, device=device, seed=seed)
 
 
 def _repetitions(model: ModelFacts, devices: Sequence[str], seeds: int) -> Iterator[tuple[str, int]]:
     if model.family == "counting":
         yield "cpu", 0
         return
-    for device in devices:
-        for seed in range(seeds):
-            yield device, seed
+    yield from itertools.product(devices, range(seeds))
 
 
-def _trial(
-    model: ModelFacts,
-    corpus: CorpusSpec,
-    facts: CorpusFacts,
-    device: str,
-    seed: int,
-    limits: Limits,
-    default_budget_s: float,
-    code: str,
-) -> TrialSpec:
+def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> TrialSpec:
+    model, facts = cell.model, cell.facts
     budget_s, epochs, max_steps = training_limits(model, limits, default_budget_s)
     time_limit_s = limits.time_limit_s
     if time_limit_s is None:
@@ -86,10 +95,11 @@ def _trial(
         spec=model.spec,
         options=model.options,
         family=model.family,
-        corpus=corpus,
+        corpus=cell.corpus,
         corpus_sha256=facts.sha256,
-        device=device,
-        seed=seed,
+        train_fraction=cell.train_fraction,
+        device=cell.device,
+        seed=cell.seed,
         budget_s=budget_s,
         epochs=epochs,
         max_steps=max_steps,
@@ -128,6 +138,8 @@ def content_key(trial: TrialSpec, facts: CorpusFacts, code: str) -> str:
 def trial_id(trial: TrialSpec, facts: CorpusFacts, key: str) -> str:
     """A readable file name of ASCII letters, digits, `.`, `-` and `_`; the end of it makes it unique."""
     parts = [trial.model, facts.name, facts.tokenizer, facts.documents, trial.device, f"s{trial.seed}"]
+    if trial.train_fraction != 1:
+        parts.append(f"f{trial.train_fraction:g}")
     return "-".join([*map(safe_name, parts), key[:_KEY_DIGITS]])
 
 

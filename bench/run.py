@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from bench.asked import asked_of
-from bench.options import perplexities, positive
+from bench.options import fractions, perplexities, positive
 from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain, run
 from bench.store import WriteError
 from lmzoo.arguments import ListOption, OnceCommand
@@ -71,6 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option("--documents", help="Context policy: file, line, paragraph or running.  [default: by --tokens]")
 @click.option(
     "--min-freq", type=click.IntRange(min=1), default=1, show_default=True, help="Rarer training tokens become <unk>."
+)
+@click.option(
+    "--train-fractions",
+    cls=ListOption,
+    default="1",
+    show_default=True,
+    callback=fractions,
+    help="Shares of the training text to train on, such as 1/16,1/4,1; every model is trained on each.",
 )
 @click.option(
     "--device",

@@ -47,7 +47,13 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     store.check()
     answer = ask(asked)
     _warn_of_conditions(asked, warn)
-    plan = make_plan(answer, devices=asked.question.devices, seeds=asked.seeds, limits=asked.limits)
+    plan = make_plan(
+        answer,
+        devices=asked.question.devices,
+        seeds=asked.seeds,
+        limits=asked.limits,
+        train_fractions=asked.train_fractions,
+    )
     # early enough to think again before minutes are spent
     for notice in (*notices.about_plan(plan), *notices.about_texts(answer.facts)):
         stderr.print(f"warning: {notice}", soft_wrap=True)
@@ -149,6 +155,7 @@ def _run_info(
         corpora=answer.facts,
         target_perplexities=asked.targets,
         seeds=asked.seeds,
+        train_fractions=asked.train_fractions,
         threads=asked.limits.threads,
         quick=asked.limits.quick,
         no_text=asked.no_text,

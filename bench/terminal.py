@@ -101,6 +101,8 @@ def trial_name(trial: TrialSpec, *, name_tokenizer: bool = False) -> str:
     parts = [trial.model, f"on {text_name(trial.corpus)}"]
     if name_tokenizer and trial.corpus.tokens:
         parts.append(f"({trial.corpus.tokens})")
+    if trial.train_fraction != 1:
+        parts.append(f"{trial.train_fraction:.3g} of the training text")
     if trial.device != "cpu":
         parts.append(trial.device)
     if trial.seed:
@@ -155,9 +157,13 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     On a terminal narrower than all columns titles take several lines and the status is shown where one is not `ok`; if
     that is not enough, the most wanted figures are shown and the others named below.  No figure is cut.
     """
-    shared = [key for key in ("corpus", "tokenizer", "documents", "device") if len({row[key] for row in rows}) > 1]
+    shared = [
+        key
+        for key in ("corpus", "tokenizer", "documents", "train_fraction", "device")
+        if len({row[key] for row in rows}) > 1
+    ]
     names = [row["model"] + ("*" if row["is_adaptive"].lower() == "true" else "") for row in rows]
-    before = [_Column("model", names), *[_Column(key, [row[key] for row in rows]) for key in shared]]
+    before = [_Column("model", names), *[_Column(key.replace("_", " "), [row[key] for row in rows]) for key in shared]]
     statuses = [row["status"] + (f": {row['reason']}" if row["reason"] else "") for row in rows]
     after = [_Column("status", statuses)]
     has_oov = any(float(row["n_oov"] or 0) > 0 for row in rows)

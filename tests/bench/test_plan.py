@@ -47,8 +47,15 @@ def answer(*models: ModelFacts, corpora: tuple[str, ...] = ("text",), **facts: A
     )
 
 
-def planned(asked: Answer, *, devices: tuple[str, ...] = ("cpu",), seeds: int = 1, **limits: Any) -> list[TrialSpec]:
-    return make_plan(asked, devices=devices, seeds=seeds, limits=Limits(**limits))
+def planned(
+    asked: Answer,
+    *,
+    devices: tuple[str, ...] = ("cpu",),
+    seeds: int = 1,
+    train_fractions: tuple[float, ...] = (1.0,),
+    **limits: Any,
+) -> list[TrialSpec]:
+    return make_plan(asked, devices=devices, seeds=seeds, limits=Limits(**limits), train_fractions=train_fractions)
 
 
 def test_counting_models_run_once_and_first_whatever_the_devices_and_seeds() -> None:
@@ -62,16 +69,29 @@ def test_counting_models_run_once_and_first_whatever_the_devices_and_seeds() -> 
     assert lstm == [(c, d, s) for c in ("a", "b") for d in ("cuda", "cpu") for s in range(3)]
 
 
+def test_every_model_is_planned_on_every_fraction_of_every_text() -> None:
+    asked = answer(model("lstm"), model("kn5", "counting"), corpora=("a", "b"))
+    trials = planned(asked, seeds=2, train_fractions=(0.25, 1.0))
+    kn5 = [(t.corpus.name, t.train_fraction) for t in trials if t.model == "kn5"]
+    assert kn5 == [("a", 0.25), ("a", 1.0), ("b", 0.25), ("b", 1.0)]
+    assert len(trials) == 4 + 2 * 4
+    # what is left of a name without its key tells the fractions apart: neither takes the other for its older self
+    assert len({t.trial_id.rpartition("-")[0] for t in trials}) == len({t.content_key for t in trials}) == 12
+
+
 @given(
     names=st.lists(st.text(min_size=1), min_size=1, max_size=5, unique=True),
     corpora=st.lists(st.text(min_size=1), min_size=1, max_size=3, unique=True),
     seeds=st.integers(1, 3),
+    train_fractions=st.lists(st.floats(0, 1, exclude_min=True), min_size=1, max_size=3, unique=True).map(tuple),
 )
-def test_trial_ids_are_unique_and_safe_as_file_names(names: list[str], corpora: list[str], seeds: int) -> None:
-    trials = planned(answer(*map(model, names), corpora=tuple(corpora)), seeds=seeds)
+def test_trial_ids_are_unique_and_safe_as_file_names(
+    names: list[str], corpora: list[str], seeds: int, train_fractions: tuple[float, ...]
+) -> None:
+    trials = planned(answer(*map(model, names), corpora=tuple(corpora)), seeds=seeds, train_fractions=train_fractions)
     ids = [trial.trial_id for trial in trials]
     # names that are paths to files of one name differ in their options (the file's sha256), not here
-    assert len({(t.model, t.corpus.name, t.seed) for t in trials}) == len(set(ids))
+    assert len({(t.model, t.corpus.name, t.seed, t.train_fraction) for t in trials}) == len(set(ids))
     assert all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,240}", trial_id) for trial_id in ids)
 
 

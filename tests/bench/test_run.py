@@ -97,6 +97,14 @@ BAD_ARGUMENTS = {
     "--budget 0": "'--budget': 0 is not a finite number above 0",
     "--epochs -1": "'--epochs': -1 is not a finite number above 0",
     "--max-steps 0": "'--max-steps': 0 is not in the range",
+    "--train-fractions 2": "'--train-fractions': 2 is not above 0 and at most 1",
+    "--train-fractions 1/2,0": "'--train-fractions': 0 is not above 0 and at most 1",
+    "--train-fractions nan": "'--train-fractions': nan is not above 0 and at most 1",
+    "--train-fractions 1/0": "'--train-fractions': '1/0' is no fraction; write 1/4 or 0.25",
+    "--train-fractions 1/2/2": "'--train-fractions': '1/2/2' is no fraction",
+    "--train-fractions 1/": "'--train-fractions': '1/' is no fraction",
+    "--train-fractions half": "'--train-fractions': 'half' is no fraction",
+    "--train-fractions 1,": "'--train-fractions': '' is no fraction",
     "--min-freq 0": "'--min-freq': 0 is not in the range",
     "--threads 0": "'--threads': 0 is not in the range",
     "--time-limit inf": "'--time-limit': inf is not a finite number above 0",
@@ -154,6 +162,24 @@ def test_a_run_has_a_row_for_each_trial_whatever_became_of_it(
     errors = capsys.readouterr().err
     assert [line[:5] for line in errors.splitlines()] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
     assert "[2/4] bigram on a.txt: killed, signal 9 (SIGKILL)" in errors
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_fractions_of_the_training_text_are_trials_of_their_own(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    arguments = ["--models", "unigram,bigram", "--corpus", text, "--out", out, "--train-fractions"]
+    assert in_process(*arguments, "1,0.5,1/4,1/2") == 0
+    info = RunInfo.model_validate_json((out / "run.json").read_bytes())
+    # each once, the smallest first
+    assert info.train_fractions == (0.25, 0.5, 1.0)
+    assert [trial.train_fraction for trial in info.plan] == [0.25, 0.25, 0.5, 0.5, 1.0, 1.0]
+    assert len(list((out / "trials").glob("*.json"))) == 6
+    assert "bigram on a.txt 0.25 of the training text: perplexity" in capsys.readouterr().err
+    assert in_process(*arguments, "1/2,3/4", "--resume") == 0
+    assert len(RunInfo.model_validate_json((out / "run.json").read_bytes()).reused) == 2
+    assert len(list((out / "trials").glob("*.json"))) == 8
 
 
 @pytest.mark.usefixtures("stubbed")

@@ -17,15 +17,16 @@ from lmzoo.streams import never_raise_on_output
 from tests.bench.stubs import make_record, make_trial
 
 COLUMNS = (
-    "model,corpus,tokenizer,documents,device,status,reason,test_perplexity,test_perplexity_low,test_perplexity_high,"
+    "model,corpus,tokenizer,documents,train_fraction,device,status,reason,"
+    "test_perplexity,test_perplexity_low,test_perplexity_high,"
     "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive,model_bytes,"
     "test_perplexity_no_oov,n_oov"
 )
 ROWS = (
-    "mle,a,char,file,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048,inf,0",
-    "broken,a,char,file,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,,,",
-    "kn5,a,char,file,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4,3.3203,0",
-    "cache,a,char,file,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536,3.1,0",
+    "mle,a,char,file,1.0,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048,inf,0",
+    "broken,a,char,file,1.0,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,,,",
+    "kn5,a,char,file,1.0,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4,3.3203,0",
+    "cache,a,char,file,1.0,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536,3.1,0",
 )
 
 
@@ -71,9 +72,9 @@ def test_the_table_has_intervals_stars_and_reasons(summary: Path) -> None:
 
 def test_columns_that_tell_rows_apart_are_shown(summary: Path) -> None:
     rows = terminal.read_summary(summary)
-    rows[0]["device"] = "cuda"
+    rows[0] |= {"device": "cuda", "train_fraction": "0.25"}
     titles = [column.header for column in terminal.comparison_table(rows).columns]
-    assert "device" in titles
+    assert titles[1:3] == ["train fraction", "device"]
     assert "corpus" not in titles
 
 

@@ -35,11 +35,12 @@ class Asked:
 
 
 def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
-    """The options of a command line as one value.  Raises `UsageError` for what contradicts or cannot be."""
-    if options["resume"] and options["force"]:
-        raise click.UsageError("--resume and --force exclude each other")
-    if options["memory_limit"] is not None and not memory.can_watch():
-        raise click.UsageError("--memory-limit needs /proc, which this system does not have")
+    """The options of a command line, those of its plan among them, as one value.
+
+    Raises `UsageError` for what contradicts or cannot be.
+    """
+    _refuse_contradictions(options)
+    _refuse_what_this_machine_lacks(options["threads"], options["memory_limit"])
     memory_limit_mib = options["memory_limit"]
     limits = Limits(
         budget_s=options["budget"],
@@ -51,7 +52,8 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
         quick=options["quick"],
     )
     devices = list_of(options["device"], "--device")
-    question = Question(models=utf8(options["models"]), corpora=tuple(_corpora(options)), devices=tuple(devices))
+    corpora = tuple(corpus for own in options["corpora"] for corpus in _corpora({**options, **own}))
+    question = Question(models=utf8(options["models"]), corpora=corpora, devices=tuple(devices))
     return Asked(
         command=environment.command_line("python -m bench.run", [utf8(a) for a in arguments]),
         question=question,
@@ -64,6 +66,35 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
         no_text=options["no_text"],
         debug=options["debug"],
     )
+
+
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    if options["resume"] and options["force"]:
+        raise click.UsageError("--resume and --force exclude each other")
+    budget_s, time_limit_s = options["budget"], options["time_limit"]
+    if budget_s is not None and time_limit_s is not None and time_limit_s <= budget_s:
+        raise click.UsageError(
+            f"--time-limit {time_limit_s:g} would end every trial before its --budget of {budget_s:g} s; "
+            "loading, validating and testing come on top of it"
+        )
+
+
+def _refuse_what_this_machine_lacks(threads: int, memory_limit_mib: float | None) -> None:
+    usable = environment.n_cpus_usable()
+    if threads > usable:
+        raise click.UsageError(
+            f"--threads {threads}: {usable} CPUs are usable here, and threads that wait for one another "
+            f"tell nothing of the time; give at most {usable}"
+        )
+    if memory_limit_mib is None:
+        return
+    if not memory.can_watch():
+        raise click.UsageError("--memory-limit needs /proc, which this system does not have")
+    total_bytes = environment.memory_total_bytes()
+    if total_bytes is not None and memory_limit_mib * _MIB > total_bytes:
+        raise click.UsageError(
+            f"--memory-limit {memory_limit_mib:g} MiB: this machine has {total_bytes // _MIB} MiB; give less"
+        )
 
 
 def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:

@@ -70,6 +70,14 @@ def n_cpus_usable() -> int:
     return os.cpu_count() or 1
 
 
+def memory_total_bytes() -> int | None:
+    """The memory of this machine; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
 def describe(device: str = "cpu", *, was_shared: bool | None = None) -> dict[str, Any]:
     """What a record says about where it was made: the fields of `records.Environment`.
 
@@ -83,7 +91,7 @@ def describe(device: str = "cpu", *, was_shared: bool | None = None) -> dict[str
         "cpu_model": _cpu_model(),
         "n_cpus_usable": n_cpus_usable(),
         "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "memory_total_bytes": _memory_total_bytes(),
+        "memory_total_bytes": memory_total_bytes(),
         "versions": _versions(),
         "thread_variables": {
             name: os.environ[name] for name in (*THREAD_VARIABLES, WAIT_POLICY, COMPILED) if name in os.environ
@@ -184,13 +192,6 @@ def _cpu_model() -> str:
         lines = []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, "") or platform.processor() or platform.machine() or "unknown"
-
-
-def _memory_total_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def _versions() -> dict[str, str]:

@@ -11,8 +11,11 @@ from pathlib import Path
 
 from bench.environment import safe_name, without_folders
 from bench.records import RULES_VERSION, SCHEMA_VERSION, Answer, CorpusFacts, CorpusSpec, ModelFacts, TrialSpec
+from lmzoo.errors import LmzooError
 
 QUICK_BUDGET_S = 0.3
+# what a folder of files and a report can still hold
+MAX_TRIALS = 100_000
 # a time limit is there to end what hangs; it leaves room for the validations of a large vocabulary on a slow machine
 _TIME_LIMIT_BUDGETS = 3.0
 _TIME_LIMIT_S = 600.0
@@ -28,6 +31,10 @@ _NOT_DECIDING = {
     "time_limit_s",
     "memory_limit_bytes",
 }
+
+
+class PlanError(LmzooError):
+    """A plan that cannot be run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +56,23 @@ def make_plan(
     """The trials, counting models first: the neural ones are measured against their perplexities.
 
     Counting models have no device path and no chance in them: they run once, on the CPU, whatever was asked.
+    Raises `PlanError` for more trials than a run may have.
     """
+    n_trials = _n_trials(answer, len(devices) * seeds, len(train_fractions))
+    if n_trials > MAX_TRIALS:
+        raise PlanError(
+            f"{n_trials:,} trials are asked for, at most {MAX_TRIALS:,} make a run; ask for fewer at a time"
+        )
     code = code_sha256()
     cells = _cells(answer, devices, seeds, train_fractions)
     trials = [_trial(cell, limits, answer.default_budget_s, code) for cell in cells]
     return sorted(trials, key=lambda trial: trial.family != "counting")
+
+
+def _n_trials(answer: Answer, n_repetitions: int, n_fractions: int) -> int:
+    """Counted before any is made: a slip in a number of seeds must not fill the memory."""
+    of_a_text = sum(1 if model.family == "counting" else n_repetitions for model in answer.models)
+    return len(answer.corpora) * n_fractions * of_a_text
 
 
 @dataclass(frozen=True, kw_only=True)

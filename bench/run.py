@@ -15,8 +15,10 @@ import click
 
 from bench.asked import asked_of
 from bench.options import fractions, perplexities, positive
+from bench.plan import MAX_TRIALS
 from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain, run
 from bench.store import WriteError
+from bench.sweep import with_plan
 from lmzoo.arguments import ListOption, OnceCommand
 from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
@@ -58,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     help="Model specs, separated by commas, such as unigram,kn5,lstm-scratch:hidden=512; all: lmzoo's own, each once; "
     "peers: installed adapters and compressors; counting: n-grams of several orders and smoothings.",
 )
+@click.option(
+    "--plan", type=click.Path(path_type=Path), help="TOML file that has any of these options, and texts one by one."
+)
 @click.option("--corpus", multiple=True, help="Name or path of a text; may be repeated.  [default: genesis]")
 @click.option(
     "--train", multiple=True, help="Path of a training text; with --test.  Repeated: one text, in this order."
@@ -88,7 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     help="cpu, cuda or cuda:N, or several separated by commas.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds of each neural model: 0, 1 …"
+    "--seeds",
+    type=click.IntRange(min=1, max=MAX_TRIALS),
+    default=1,
+    show_default=True,
+    help="Seeds of each neural model: 0, 1 …",
 )
 @click.option(
     "--budget", type=float, callback=positive, help="Seconds of training of each neural model.  [default: 15]"
@@ -119,10 +128,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 )
 @click.option("--no-text", is_flag=True, help="No passage of the corpus in the report.")
 @click.option("--debug", is_flag=True, help="Show what trials print, and tracebacks.")
-@click.pass_obj
-def command(arguments: list[str], /, **options: Any) -> int:
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
     """Train language models on a text, measure them, and compare them."""
-    return run(asked_of(arguments, options))
+    return run(asked_of(ctx.obj, with_plan(ctx, options)))
 
 
 def end_tidily_on_signals() -> None:

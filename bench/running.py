@@ -46,7 +46,6 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     store = RunStore(folder, mode=asked.mode, warn=warn)
     store.check()
     answer = ask(asked)
-    _warn_of_conditions(asked, warn)
     plan = make_plan(
         answer,
         devices=asked.question.devices,
@@ -128,12 +127,6 @@ def _new_folder(asked: Asked, started: datetime) -> Path:
         n += 1
         folder = Path("results", f"{run_id}-{n}")
     return folder
-
-
-def _warn_of_conditions(asked: Asked, warn: Callable[[str], None]) -> None:
-    usable = environment.n_cpus_usable()
-    if asked.limits.threads > usable:
-        warn(f"{asked.limits.threads} threads on {usable} usable CPUs: times will be long and unsteady")
 
 
 def _run_info(

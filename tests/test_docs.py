@@ -1,9 +1,10 @@
 """Every command and Python example of README and docs is run, and what it prints is compared with what is shown.
 
 In a page, blocks fenced as `python` are interpreter sessions that share one namespace; blocks fenced as `console` are
-commands behind `$ ` with what they print, run in one folder of the page's own.  `...` stands for any text.  The comment
-`<!-- needs torch -->` before a block keeps it for the environments that have torch.  Set-up commands, which change the
-environment, are fenced as `sh` and are run by whoever sets one up.
+commands behind `$ ` with what they print, run in one folder of the page's own.  `...` stands for any text.  A block
+fenced as `toml` is a file of that folder, named in a comment on its first line.  The comment `<!-- needs torch -->`
+before a block keeps it for the environments that have torch.  Set-up commands, which change the environment, are fenced
+as `sh` and are run by whoever sets one up.
 """
 
 from __future__ import annotations
@@ -118,6 +119,12 @@ def run_commands(block: Block, folder: Path, page: Path) -> None:
         assert not difference, where + difference
 
 
+def write_file(block: Block, folder: Path) -> None:
+    name = re.match(r"# ([\w-]+\.toml)\n", block.text)
+    assert name, f"line {block.line}: a toml block starts with the name of its file"
+    (folder / name[1]).write_text(block.text, encoding="utf-8")
+
+
 def run_page(page: Path, folder: Path, *, with_torch: bool) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.chdir(folder):
@@ -128,6 +135,8 @@ def run_page(page: Path, folder: Path, *, with_torch: bool) -> None:
                 run_session(block, names, page)
             elif block.language == "console":
                 run_commands(block, folder, page)
+            elif block.language == "toml":
+                write_file(block, folder)
 
 
 def cases() -> Iterator[Any]:
@@ -154,7 +163,7 @@ def test_a_page_shows_what_its_examples_print(page: Path, with_torch: bool, tmp_
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_block_is_run_or_known_not_to_be(page: Path) -> None:
     for block in blocks_of(page.read_text(encoding="utf-8")):
-        assert block.language in ("python", "console", "sh", "text"), f"line {block.line}: {block.language!r}"
+        assert block.language in ("python", "console", "toml", "sh", "text"), f"line {block.line}: {block.language!r}"
         if block.language == "sh":
             assert not [x for x in block.text.splitlines() if not SET_UP.fullmatch(x)], f"line {block.line}"
 
@@ -191,6 +200,12 @@ class TestTheRunnerItself:
     def test_names_live_through_a_page(self, tmp_path: Path) -> None:
         page = self.page(tmp_path, "```python\n>>> x = 20\n```\nand\n```python\n>>> x + 1\n21\n```\n")
         run_page(page, tmp_path, with_torch=False)
+
+    def test_a_toml_block_is_a_file_for_the_commands_after_it(self, tmp_path: Path) -> None:
+        text = "```toml\n# a.toml\nx = 1\n```\nand\n```console\n$ cat a.toml\n# a.toml\nx = 1\n```\n"
+        run_page(self.page(tmp_path, text), tmp_path, with_torch=False)
+        with pytest.raises(AssertionError, match="line 2"):
+            run_page(self.page(tmp_path, "```toml\nx = 1\n```\n"), tmp_path, with_torch=False)
 
     @pytest.mark.parametrize(
         "block",

@@ -79,6 +79,7 @@ BENCH_ORDER = (
     "stats",
     "report",
     "options",
+    "sweep",
     "terminal",
     "asked",
     "running",

@@ -95,6 +95,13 @@ def test_trial_ids_are_unique_and_safe_as_file_names(
     assert all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,240}", trial_id) for trial_id in ids)
 
 
+def test_a_plan_of_too_many_trials_is_refused_before_any_is_made() -> None:
+    asked = answer(model("lstm"), model("kn5", "counting"), corpora=("a", "b"))
+    # 2 texts x 2 fractions x (1 network x 2 devices x 12,500 seeds + 1 counting model)
+    with pytest.raises(plan.PlanError, match="100,004 trials are asked for, at most 100,000"):
+        planned(asked, devices=("cpu", "cuda"), seeds=12_500, train_fractions=(0.5, 1.0))
+
+
 LIMITS = [
     {"budget_s": 7.0},
     {"epochs": 2.0},

@@ -17,6 +17,7 @@ import pytest
 
 from bench import run as run_module
 from bench import running
+from bench.environment import n_cpus_usable
 from bench.records import RunInfo, TrialRecord
 from tests.bench import stubs
 
@@ -107,6 +108,10 @@ BAD_ARGUMENTS = {
     "--train-fractions 1,": "'--train-fractions': '' is no fraction",
     "--min-freq 0": "'--min-freq': 0 is not in the range",
     "--threads 0": "'--threads': 0 is not in the range",
+    f"--threads {10**6}": f"--threads {10**6}: {n_cpus_usable()} CPUs are usable here",
+    "--memory-limit 1e9": "--memory-limit 1e+09 MiB: this machine has",
+    "--budget 60 --time-limit 60": "--time-limit 60 would end every trial before its --budget of 60 s",
+    "--seeds 100001": "'--seeds': 100001 is not in the range 1<=x<=100000",
     "--time-limit inf": "'--time-limit': inf is not a finite number above 0",
     "--target-ppl 5,x": "'--target-ppl': 'x' is not a number",
     "--target-ppl 0.5": "a perplexity is finite and at least 1, got 0.5",

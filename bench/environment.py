@@ -168,11 +168,25 @@ def _git() -> tuple[str | None, bool | None]:
     """The commit of the sources and whether tracked files differ from it; (None, None) where there is no checkout."""
     if not (_SOURCES / ".git").exists():
         return None, None
-    commit = _output_of("git", "-C", str(_SOURCES), "rev-parse", "HEAD")
-    changed = _output_of(
-        "git", "-C", str(_SOURCES), "status", "--porcelain", "--untracked-files=no", "--", ".", ":!results"
+    # one question instead of two; taking no lock, it is in nobody's way
+    told = _output_of(
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(_SOURCES),
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--untracked-files=no",
+        "--",
+        ".",
+        ":!results",
     )
-    return commit, (None if changed is None else bool(changed))
+    if told is None:
+        return None, None
+    lines = told.splitlines()
+    commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), None)
+    return commit, any(not line.startswith("#") for line in lines)
 
 
 def _output_of(*command: str) -> str | None:

@@ -23,7 +23,7 @@ FINE: tuple[Status, ...] = ("ok", "refused")
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Figure(_Record):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,10 @@ _BORDER = 3
 # a name or a reason longer than this goes on in the next line when there is no room
 _FOLDED = 20
 _KIB, _MIB = 1024, 1024 * 1024
+# of more rows nobody reads all: the report and its tables have them
+MOST_ROWS = 40
+# what tells apart tables of the report
+_GROUP = ("corpus", "normalize", "tokenizer", "documents", "train_fraction")
 
 
 def console_on(stream: TextIO) -> Console:
@@ -137,6 +142,18 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
 
 
+def rows_worth_showing(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """As many rows, in their order, as people read: of more, the best of each text read in one way come first."""
+    n_before: Counter[tuple[str, ...]] = Counter()
+    places = []
+    for row in rows:
+        group = tuple(row[key] for key in _GROUP)
+        places.append(n_before[group])
+        n_before[group] += 1
+    shown = sorted(sorted(range(len(rows)), key=places.__getitem__)[:MOST_ROWS])
+    return [rows[i] for i in shown]
+
+
 class _Column(NamedTuple):
     """A column as text.  Figures stand at the right and are never folded."""
 
@@ -154,14 +171,12 @@ class _Column(NamedTuple):
 def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITHOUT_TERMINAL) -> Table:
     """The comparison as people read it; columns that are the same for every row stay out.
 
-    On a terminal narrower than all columns titles take several lines and the status is shown where one is not `ok`; if
-    that is not enough, the most wanted figures are shown and the others named below.  No figure is cut.
+    Of more than `MOST_ROWS` rows some are left out.  On a terminal narrower than all columns titles take several lines
+    and the status is shown where one is not `ok`; if that is not enough, the most wanted figures are shown and the
+    others named below.  No figure is cut.
     """
-    shared = [
-        key
-        for key in ("corpus", "tokenizer", "documents", "train_fraction", "device")
-        if len({row[key] for row in rows}) > 1
-    ]
+    every_row, rows = rows, rows_worth_showing(rows)
+    shared = [key for key in (*_GROUP, "device") if len({row[key] for row in rows}) > 1]
     names = [row["model"] + ("*" if row["is_adaptive"].lower() == "true" else "") for row in rows]
     before = [_Column("model", names), *[_Column(key.replace("_", " "), [row[key] for row in rows]) for key in shared]]
     statuses = [row["status"] + (f": {row['reason']}" if row["reason"] else "") for row in rows]
@@ -178,7 +193,10 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
         figures, [figure.rank for figure in wanted], width - 1 - sum(column.width for column in (*before, *after))
     )
     left_out = [_on_a_line(column.title) for column in figures if column not in shown]
-    note = f"no room for {', '.join(left_out)}: see report.md or tables/summary.csv" if left_out else None
+    n_hidden = len(every_row) - len(rows)
+    hidden = [f"{n_hidden} of {len(every_row)} rows, the best of each text being here"] if n_hidden else []
+    missing = ", ".join([*left_out, *hidden])
+    note = f"no room for {missing}: see report.md or tables/summary.csv" if missing else None
     table = Table(title="Test perplexity, best first", caption=note, caption_justify="left")
     columns = [*before, *shown, *after]
     for column in columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from bench.report.reading import read_run
 from bench.report.rows import Group, Row, groups_of, pairs_of, rows_of
 from bench.report.tables import write_tables
 from bench.store import write_atomically
+
+MOST_GROUPS_DRAWN = 12
 
 
 def build_report(folder: Path) -> list[str]:
@@ -25,10 +28,20 @@ def build_report(folder: Path) -> list[str]:
     pairs = {group: pairs_of(rows) for group, rows in groups.items()}
     # tables first: nothing that follows can lose them
     write_tables(folder / "tables", run.info, groups, [pair for members in pairs.values() for pair in members])
-    figures, warnings = _draw(folder / "plots", groups)
+    drawn = _worth_drawing(groups)
+    figures, warnings = _draw(folder / "plots", drawn)
+    if len(drawn) < len(groups):
+        some = f"plots are there for {len(drawn)} of {len(groups)} tables, whole training texts first"
+        run = dataclasses.replace(run, warnings=(*run.warnings, f"{some}; the figures of all are in tables/"))
     report = report_of(run, groups, pairs, figures)
     write_atomically(folder / "report.md", _encoded(to_markdown(report)))
     return [*run.warnings, *warnings, *_write_html(folder, report)]
+
+
+def _worth_drawing(groups: Mapping[Group, Sequence[Row]]) -> dict[Group, Sequence[Row]]:
+    """The groups that get plots, in their order: nobody looks through hundreds, and those of a group take a second."""
+    chosen = set(sorted(groups, key=lambda group: group.train_fraction != 1)[:MOST_GROUPS_DRAWN])
+    return {group: rows for group, rows in groups.items() if group in chosen}
 
 
 def _draw(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[Figure], list[str]]:

@@ -13,6 +13,7 @@ from bench.report.answer import answer
 from bench.report.reading import Run
 from bench.report.rows import Group, Pair, Row
 from bench.report.sheets import Sheet, sheets_of
+from bench.report.tried import configurations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +124,8 @@ def _provenance(run: Run) -> Section:
         ("command", info.command),
         ("run", f"{info.run_id}, started {info.started_utc}"),
         ("rules of measuring", f"version {info.rules_version} (records: schema {info.schema_version})"),
-        (
-            "seeds",
-            ", ".join(str(seed) for seed in sorted({trial.seed for trial in info.plan})) or wording.NOT_AVAILABLE,
-        ),
+        ("seeds", ", ".join(map(str, sorted({trial.seed for trial in info.plan}))) or wording.NOT_AVAILABLE),
+        ("configurations measured on each test text", "; ".join(configurations(run)) or wording.NOT_AVAILABLE),
         ("threads per trial", str(info.threads)),
         ("reused records", f"{len(info.reused)} of {len(info.plan)}"),
         *_machine(info.environment),

@@ -27,12 +27,16 @@ class Missing:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a folder holds: usable records in the order of the plan, and what is missing or was left out."""
+    """What a folder holds: usable records in the order of the plan, and what is missing or was left out.
+
+    `earlier`: what was measured too, by other plans, options, texts, code or rules, and stands in no table.
+    """
 
     info: RunInfo
     records: tuple[TrialRecord, ...]
     missing: tuple[Missing, ...]
     warnings: tuple[str, ...]
+    earlier: tuple[TrialRecord, ...] = ()
 
 
 def read_run(folder: Path) -> Run:
@@ -56,8 +60,15 @@ def read_run(folder: Path) -> Run:
         else:
             records.append(record)
     kept, doubles = _without_doubles(records)
-    warnings = (*_about_other_rules(info, other_rules), *doubles)
-    return Run(info=info, records=kept, missing=tuple(missing), warnings=warnings)
+    warnings = (*_about_other_rules(info, other_rules), *map(_about_double, doubles))
+    earlier = (*other_rules, *doubles, *_set_aside(folder / "trials"))
+    return Run(info=info, records=kept, missing=tuple(missing), warnings=warnings, earlier=earlier)
+
+
+def _set_aside(folder: Path) -> list[TrialRecord]:
+    """The readable ones among the records that made room for others."""
+    paths = sorted([*folder.glob("*.json.before-*"), *folder.glob("*.json.outdated-*")])
+    return [record for path in paths if (record := _read_record(path)) is not None]
 
 
 def _read_info(folder: Path) -> RunInfo:
@@ -99,21 +110,24 @@ def _schema_version(data: Any) -> int:
     return version if isinstance(version, int) else SCHEMA_VERSION
 
 
-def _without_doubles(records: list[TrialRecord]) -> tuple[tuple[TrialRecord, ...], tuple[str, ...]]:
-    """One record for each model, text, device and seed: a second one would be taken for another seed.
+def _without_doubles(records: list[TrialRecord]) -> tuple[tuple[TrialRecord, ...], list[TrialRecord]]:
+    """One record for each model, text, device and seed, and the others: a second one would be taken for another seed.
 
-    Planned ones come first; what an earlier plan left behind is named and left out.
+    Planned ones come first; what an earlier plan left behind is a double.
     """
     kept: dict[tuple[object, ...], TrialRecord] = {}
-    warnings = []
+    doubles = []
     for record in records:
         trial = record.trial
         place = (trial.model, trial.device, trial.seed, trial.train_fraction, trial.corpus, trial.corpus_sha256)
         if kept.setdefault(place, record) is not record:
-            warnings.append(
-                f"{trial.model} (seed {trial.seed}): record {trial.trial_id} of an earlier plan is left out"
-            )
-    return tuple(kept.values()), tuple(warnings)
+            doubles.append(record)
+    return tuple(kept.values()), doubles
+
+
+def _about_double(record: TrialRecord) -> str:
+    trial = record.trial
+    return f"{trial.model} (seed {trial.seed}): record {trial.trial_id} of an earlier plan is left out"
 
 
 def _about_other_rules(info: RunInfo, records: list[TrialRecord]) -> tuple[str, ...]:

@@ -17,16 +17,16 @@ from lmzoo.streams import never_raise_on_output
 from tests.bench.stubs import make_record, make_trial
 
 COLUMNS = (
-    "model,corpus,tokenizer,documents,train_fraction,device,status,reason,"
+    "model,corpus,normalize,tokenizer,documents,train_fraction,device,status,reason,"
     "test_perplexity,test_perplexity_low,test_perplexity_high,"
     "bits_per_char,train_s,eval_tokens_per_s,next_token_us,peak_rss_bytes,is_adaptive,model_bytes,"
     "test_perplexity_no_oov,n_oov"
 )
 ROWS = (
-    "mle,a,char,file,1.0,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048,inf,0",
-    "broken,a,char,file,1.0,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,,,",
-    "kn5,a,char,file,1.0,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4,3.3203,0",
-    "cache,a,char,file,1.0,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536,3.1,0",
+    "mle,a,none,char,file,1.0,cpu,ok,,inf,,,,0.01,5000.0,3.0,62914560,False,2048,inf,0",
+    "broken,a,none,char,file,1.0,cpu,killed,signal 9 (SIGKILL),,,,,,,,,False,,,",
+    "kn5,a,none,char,file,1.0,cpu,ok,,3.3203,3.19,3.46,1.731,0.0426,693655.2,426.1,65011712,False,425062.4,3.3203,0",
+    "cache,a,none,char,file,1.0,cpu,ok,,3.1,3.0,3.2,1.63,0.1,1000.0,50.0,65011712,True,1536,3.1,0",
 )
 
 
@@ -76,6 +76,22 @@ def test_columns_that_tell_rows_apart_are_shown(summary: Path) -> None:
     titles = [column.header for column in terminal.comparison_table(rows).columns]
     assert titles[1:3] == ["train fraction", "device"]
     assert "corpus" not in titles
+
+
+def test_of_many_rows_the_best_of_each_text_are_shown_and_the_others_counted(summary: Path) -> None:
+    row = terminal.read_summary(summary)[1]
+    # 5 texts of 30 models each, all models of a text better than those of the next
+    rows = [
+        row | {"corpus": f"t{text}", "model": f"m{place}", "test_perplexity": str(30 * text + place + 1)}
+        for text in range(5)
+        for place in range(30)
+    ]
+    table = terminal.comparison_table(rows)
+    shown = [*zip(*(column.cells for column in table.columns[:2]), strict=True)]
+    assert shown == [(f"m{place}", f"t{text}") for text in range(5) for place in range(8)]
+    assert table.caption is not None
+    assert "no room for 110 of 150 rows, the best of each text being here" in str(table.caption)
+    assert terminal.comparison_table(rows[: terminal.MOST_ROWS]).row_count == terminal.MOST_ROWS
 
 
 def test_perplexity_without_unknown_tokens_stands_beside_the_other_where_there_are_any(summary: Path) -> None:

@@ -62,8 +62,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         store.write_run(_run_info(asked, answer, plan, reused, folder, started, tuple(warnings)))
         several = len({facts.tokenizer for facts in answer.facts}) > 1
         view = terminal.ProgressView(stderr, len(plan), name_tokenizers=several)
-        for record in reused:
-            view.note_reused(record)
+        view.note_reused(reused)
         done = {record.trial.trial_id for record in reused}
         remaining = [trial for trial in plan if trial.trial_id not in done]
         records, interrupted = run_trials(executor or LocalExecutor(debug=asked.debug), remaining, store, view)

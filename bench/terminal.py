@@ -20,7 +20,7 @@ from rich.table import Table
 
 from bench.environment import text_name
 from bench.executor.protocol import Ended, Event, Moved, Started
-from bench.records import TrialRecord, TrialSpec
+from bench.records import FINE, TrialRecord, TrialSpec
 
 # where no terminal says how wide it is, no row of the table is cut
 _WIDTH_WITHOUT_TERMINAL = 200
@@ -31,6 +31,8 @@ _FOLDED = 20
 _KIB, _MIB = 1024, 1024 * 1024
 # of more rows nobody reads all: the report and its tables have them
 MOST_ROWS = 40
+# trials that are told one by one although nothing is done for them
+_FEW = 20
 # what tells apart tables of the report
 _GROUP = ("corpus", "normalize", "tokenizer", "documents", "train_fraction")
 
@@ -72,9 +74,15 @@ class ProgressView:
         elif isinstance(event, Ended):
             self._end(event.record)
 
-    def note_reused(self, record: TrialRecord) -> None:
-        self._n_started += 1
-        self._line(record, "there already")
+    def note_reused(self, records: Sequence[TrialRecord]) -> None:
+        """Count what is there already; of many only those that did not end well have a line of their own."""
+        few = len(records) <= _FEW
+        for record in records:
+            self._n_started += 1
+            if few or record.status not in FINE:
+                self._line(record, "there already")
+        if not few:
+            self._console.print(f"{len(records)} of {self._n_trials} trials are there already")
 
     def _start(self, trial: TrialSpec) -> None:
         self._n_started += 1

@@ -152,7 +152,7 @@ def test_without_a_terminal_each_finished_trial_is_a_line() -> None:
     console = terminal.console_on(io.StringIO())
     trial = make_trial("lstm:hidden=[512]", corpus=CorpusSpec(train="/home/jo/a.txt"), seed=1, device="cuda")
     with terminal.ProgressView(console, 12).showing() as view:
-        view.note_reused(make_record(make_trial("kn5")))
+        view.note_reused([make_record(make_trial("kn5"))])
         view.handle(Started(trial=trial))
         view.handle(Moved(trial=trial, phase="training", train_s=1.0, share=0.5, perplexity=4.0))
         view.handle(Ended(record=make_record(trial)))
@@ -162,10 +162,21 @@ def test_without_a_terminal_each_finished_trial_is_a_line() -> None:
     ]
 
 
+def test_of_many_trials_that_are_there_already_only_failures_are_named() -> None:
+    console = terminal.console_on(io.StringIO())
+    ended = make_record(make_trial("kn5")).model_copy(update={"status": "killed", "reason": "signal 9"})
+    with terminal.ProgressView(console, 200).showing() as view:
+        view.note_reused([make_record(make_trial(f"m{i}")) for i in range(150)] + [ended])
+    assert shown(console).splitlines() == [
+        "[151/200] kn5 on text: killed, signal 9 (there already)",
+        "151 of 200 trials are there already",
+    ]
+
+
 def test_lines_name_the_tokenizer_where_there_are_several() -> None:
     console = terminal.console_on(io.StringIO())
     with terminal.ProgressView(console, 1, name_tokenizers=True).showing() as view:
-        view.note_reused(make_record(make_trial("kn5", corpus=CorpusSpec(name="genesis", tokens="word"))))
+        view.note_reused([make_record(make_trial("kn5", corpus=CorpusSpec(name="genesis", tokens="word")))])
     assert shown(console).startswith("[1/1] kn5 on genesis (word): perplexity")
 
 

@@ -10,10 +10,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from bench.executor.local import LocalExecutor
+from bench.executor.protocol import Ended, Event, Started
 from bench.records import CorpusSpec, Figure, Measured, Repeats, TallyRecord, TrialRecord, TrialSpec
 
 MIB = 1024 * 1024
@@ -39,6 +40,15 @@ def make_trial(model: str = "unigram", **changes: Any) -> TrialSpec:
 
 def stub_executor() -> LocalExecutor:
     return LocalExecutor([sys.executable, __file__])
+
+
+class InstantExecutor(LocalExecutor):
+    """Every trial ends well at once, without a process: for tests of what stands around the trials."""
+
+    def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
+        for trial in trials:
+            yield Started(trial=trial)
+            yield Ended(record=make_record(trial))
 
 
 def run_all(trials: Sequence[TrialSpec]) -> list[Any]:

@@ -171,8 +171,9 @@ def test_a_run_has_a_row_for_each_trial_whatever_became_of_it(
 
 @pytest.mark.usefixtures("stubbed")
 def test_fractions_of_the_training_text_are_trials_of_their_own(
-    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(running, "LocalExecutor", stubs.InstantExecutor)
     out = tmp_path / "run"
     arguments = ["--models", "unigram,bigram", "--corpus", text, "--out", out, "--train-fractions"]
     assert in_process(*arguments, "1,0.5,1/4,1/2") == 0

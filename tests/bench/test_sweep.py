@@ -205,6 +205,7 @@ BAD_PLANS = {
     'corpora = [{tokens = "char"}]': "corpora: a table has name, or train and test; got tokens",
     'corpora = ["genesis"]\ntrain = "a.txt"': "corpora and train exclude each other",
     'models = "kn5"\nseeds = ': "is no TOML: Invalid value (at line 2, column 9)",
+    'seeds = 1\nmodels = ["kn5"': "is no TOML: Unclosed array (at line 2, column 16)",
     "seeds = 1\nseeds = 2": "is no TOML: Cannot overwrite a value (at line 2, column 10)",
     "models = " + "[" * 5000: "its lists are nested too deeply",
     "": "it asks for nothing; name models, say",

@@ -2,7 +2,8 @@
 
     python -m benchmarks.gpu --out results/gpu
 
-First the tests that need a device; a failure ends it, since a wrong kernel's speed is worth nothing.  Then forward and
+First the tests that need a device, then whether the rules of measuring hold on it (`gpu_rules.py`); a failure ends it,
+since the speed of a wrong kernel, or one that is measured wrongly, is worth nothing.  Then forward and
 backward passes of one layer by width: the recurrence written out here, its plain loop, the loop through torch.compile,
 the recurrence as a captured CUDA graph, and cuDNN with and without its deterministic algorithms.  Then a run of the
 harness.  Every figure is written into `kernels.jsonl` as soon as it is known, so that nothing is lost when time is up.
@@ -24,6 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks import gpu_rules
 from lmzoo.budget import Stopwatch
 from lmzoo.neural.cells import CELLS
 from lmzoo.neural.library import LibraryLayer
@@ -174,6 +176,11 @@ def tests_pass(seconds: float) -> bool:
     return subprocess.run(command, cwd=ROOT, check=False, timeout=seconds).returncode == 0
 
 
+def rules_hold(out: Path, device: str) -> bool:
+    """Whether no rule of measuring is broken on the device."""
+    return gpu_rules.main(["--out", str(out / "rules"), "--device", device]) == 0
+
+
 def run_of_the_harness(out: Path, device: str, budget_s: float) -> int:
     command = [sys.executable, "-m", "bench.run", "--models", f"kn5,{_MODELS}", "--device", device]
     return subprocess.run(
@@ -194,9 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.exit(2, f"{given.device} is not here: torch {torch.__version__}; try it out with --device cpu\n")
     watch = Stopwatch()
     with watch.running():
-        if device.type == "cuda" and not tests_pass(_TESTS_SHARE * seconds):
-            return 1
         given.out.mkdir(parents=True, exist_ok=True)
+        if device.type == "cuda" and not (tests_pass(_TESTS_SHARE * seconds) and rules_hold(given.out, given.device)):
+            return 1
         widths = [int(width) for width in given.hidden.split(",")]
         found = []
         with (given.out / "kernels.jsonl").open("w", encoding="utf-8") as file:

@@ -146,7 +146,8 @@ class Trial:
             self._memory = self._read_memory()
             return "refused", "its scores do not sum to 1 over the vocabulary, so it has no perplexity", None
         measured = self._figures(model, corpus)
-        failed = next((check for check in quick_check(model) if check.status == "failed"), None)
+        checks = self._timed("test_s", lambda: list(quick_check(model)))
+        failed = next((check for check in checks if check.status == "failed"), None)
         if failed is not None:
             return "invalid", f"{failed.name}: {failed.message}", measured
         return "ok", None, measured
@@ -168,7 +169,10 @@ class Trial:
     def _train(self, corpus: Corpus) -> LanguageModel[Any]:
         spec = parse_spec(self.spec.spec)
         budget = budget_for(spec, seconds=self.spec.budget_s, epochs=self.spec.epochs, max_steps=self.spec.max_steps)
-        trainer = create_trainer(spec, corpus.vocab, device=self.spec.device)
+        # the first network that is made has more of its library loaded
+        trainer = self._timed(
+            "start_and_imports_s", lambda: create_trainer(spec, corpus.vocab, device=self.spec.device)
+        )
         training = _Told(trainer, corpus, budget, seed=self.spec.seed, tell=self._tell_and_look, wall=self._wall)
         self._training = training
         assert self._meter is not None

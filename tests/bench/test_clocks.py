@@ -115,7 +115,9 @@ def test_training_seconds_are_those_of_learning(run: Callable[..., TrialRecord])
     assert record.curve[0].wall_s > READ_S + MAKE_S + 9.0
     assert record.wall_s >= READ_S + MAKE_S + record.train_s + record.parts.validate_s + record.parts.test_s
     assert record.corpus is not None
-    assert record.parts.load_s == READ_S
+    assert (record.parts.start_and_imports_s, record.parts.load_s) == (MAKE_S, READ_S)
+    # the parts explain all of it
+    assert sum(v for k, v in record.parts.model_dump().items() if k != "compile_s") == record.wall_s
     # four evaluations of the schedule, whose head is the whole part; it is not scored once more
     assert record.parts.validate_s == pytest.approx(4 * record.corpus.n_valid_tokens * SECONDS_A_TOKEN)
 

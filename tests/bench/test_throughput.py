@@ -134,7 +134,12 @@ class Remembering(Uniform):
         return logprobs_BxL, after[-4 * 64 :]
 
     def next_logprobs(self, state: Any) -> Any:
-        return super().next_logprobs(1)
+        before_s = self._clock.now_s
+        logprobs_1xV = super().next_logprobs(1)
+        if (asked := b"next " + state) in self.known:
+            self._clock.now_s = before_s + (self._clock.now_s - before_s) / 16
+        self.known.add(asked)
+        return logprobs_1xV
 
 
 LETTERS = np.random.default_rng(0).choice(list("abcdefghijklmnopqrstuvwxyz"), 200_000)
@@ -145,6 +150,9 @@ LONG = corpus_from_texts({"whole": "".join(LETTERS)}, tokens="char")
 def test_a_model_gains_nothing_by_what_an_earlier_repeat_left(clock: Clock) -> None:
     rates = throughput.scoring_rates(Remembering(LONG.vocab, clock), LONG.test, new_watch=clock.watch)
     assert rates == [1 / SECONDS_A_TOKEN] * throughput.N_REPEATS
+    # nor by what was asked for before; a history of 64 tokens does not come twice
+    calls = throughput.next_token_microseconds(Remembering(LONG.vocab, clock), LONG.test, new_watch=clock.watch)
+    assert {value for values in calls for value in values} == {(SECONDS_A_STEP + SECONDS_A_TOKEN) * 1e6}
 
 
 @given(

@@ -76,8 +76,8 @@ class Source:
             try:
                 for counter in self._counters:
                     counter.look()
-            except OSError as error:
-                self.reason = f"the counter could not be read: {error.strerror or error}"
+            except (OSError, ValueError) as error:
+                self.reason = f"the counter could not be read: {_told(error)}"
 
     def figure(self) -> Figure:
         """Joules between the first look and the last."""
@@ -117,18 +117,18 @@ class EnergyMeter:
     def running(self) -> Iterator[None]:
         """Count for the length of a `with` block."""
         self._has_run = True
+        self._gpu.look_for_others()
         busy_s, own_s = machine_cpu_s(self._proc), self._own_cpu_s()
-        with self._watch.running():
+        try:
+            with self._watch.running():
+                self._look()
+                yield
+        finally:
             self._look()
             self._gpu.look_for_others()
-            try:
-                yield
-            finally:
-                self._look()
-        self._gpu.look_for_others()
-        own_s, now_busy_s = self._own_cpu_s() - own_s, machine_cpu_s(self._proc)
-        busy_s = None if busy_s is None or now_busy_s is None else now_busy_s - busy_s
-        self._cpu.reason = self._cpu.reason or _doubt(busy_s, own_s, self._watch.elapsed_s)
+            own_s, now_busy_s = self._own_cpu_s() - own_s, machine_cpu_s(self._proc)
+            busy_s = None if busy_s is None or now_busy_s is None else now_busy_s - busy_s
+            self._cpu.reason = self._cpu.reason or _doubt(busy_s, own_s, self._watch.elapsed_s)
 
     def look(self) -> None:
         """Read the counters now and then, before one that has started again could do so twice."""
@@ -169,7 +169,7 @@ def packages(powercap: Path = POWERCAP) -> Source:
             (), "the energy counters (RAPL) may be read by root alone; chmod a+r intel-rapl:*/energy_uj in powercap"
         )
     except (OSError, ValueError) as error:
-        return Source((), f"the energy counters (RAPL) make no sense: {getattr(error, 'strerror', None) or error}")
+        return Source((), f"the energy counters (RAPL) make no sense: {_told(error)}")
     return Source(counters)
 
 
@@ -180,6 +180,11 @@ def _counter(folder: Path) -> Counter:
     # one that may not be read is known at once
     read()
     return Counter(read, range_uj=int(_text(folder / "max_energy_range_uj")))
+
+
+def _told(error: Exception) -> str:
+    # without the path
+    return str(getattr(error, "strerror", None) or error)
 
 
 def _text(path: Path) -> str:

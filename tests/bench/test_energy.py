@@ -184,22 +184,30 @@ def test_a_counter_that_goes_away_meanwhile_is_told(machine: Machine) -> None:
     assert found.cpu_joules.reason == "the counter could not be read: No such file or directory"
 
 
+def test_a_counter_that_shows_no_number_meanwhile_is_told(machine: Machine) -> None:
+    found = measured(machine.meter(), lambda: (machine.powercap / "intel-rapl:0" / "energy_uj").write_text("?"))
+    assert (found.cpu_joules.reason or "").startswith("the counter could not be read: invalid literal")
+
+
 def test_without_a_training_there_is_nothing(machine: Machine) -> None:
     assert machine.meter().energy() is None
 
 
-def test_a_training_that_fails_has_cost_energy_too(machine: Machine) -> None:
+@pytest.mark.parametrize(("others_s", "joules"), [(0.0, 7.0), (1.0, None)])
+def test_a_training_that_fails_is_counted_like_any_other(
+    machine: Machine, others_s: float, joules: float | None
+) -> None:
     meter = machine.meter()
 
     def diverge() -> None:
-        machine.work(2, d0=7)
+        machine.work(2, others_s=others_s, d0=7)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         measured(meter, diverge)
     found = meter.energy()
     assert found is not None
-    assert found.cpu_joules.value == pytest.approx(7)
+    assert found.cpu_joules.value == joules
 
 
 class NvmlError(Exception):

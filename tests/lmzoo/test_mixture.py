@@ -14,6 +14,7 @@ from lmzoo.cache import CacheConfig, CacheModel
 from lmzoo.corpus import Corpus
 from lmzoo.errors import InputError, SpecError
 from lmzoo.mixture import MixtureModel, fit_linear, fit_loglinear, log_sum
+from lmzoo.registry import create_trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::lmzoo.ngram.discounts.DiscountWarning")
 
@@ -198,7 +199,9 @@ def test_bad_weights() -> None:
 
 def test_only_the_networks_of_a_mixture_know_of_devices() -> None:
     pytest.importorskip("torch")
-    model = mixed("mixture:unigram+rnn-cudnn(hidden=4)+gru-scratch(hidden=4)", corpus_of())
+    corpus = corpus_of()
+    networks = [create_trainer(f"{name}:hidden=4", corpus.vocab).model for name in ("rnn-cudnn", "gru-scratch")]
+    model = MixtureModel([lmzoo.train("unigram", corpus), *networks], [1 / 3] * 3)
     assert model.device == "cpu"
     # no numbers are there, and no device is needed
     model.move_to("meta")

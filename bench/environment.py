@@ -5,6 +5,7 @@ Nothing that names a user, a host or a folder leaves this module.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -118,6 +119,16 @@ def is_device_shared(device: str) -> bool | None:
 def device_uuid(device: str) -> str:
     """The name that a CUDA device has for every tool; torch has to be loaded."""
     return str(sys.modules["torch"].cuda.get_device_properties(device).uuid)
+
+
+def code_sha256() -> str:
+    """A hash of the sources of lmzoo and bench: other code may give other results."""
+    digest = hashlib.sha256()
+    for path in sorted(p for package in ("lmzoo", "bench") for p in (_SOURCES / package).rglob("*.py")):
+        # the report only reads records
+        if path.parent.name != "report":
+            digest.update(path.relative_to(_SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def process_age_s() -> float:

@@ -27,6 +27,7 @@ from bench.records import (
     Memory,
     Parts,
     ScheduleChange,
+    SoFar,
     Status,
     TallyRecord,
     TrialRecord,
@@ -38,7 +39,7 @@ from lmzoo.budget import Budget, Stopwatch
 from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Training, Validation, budget_for
-from lmzoo.errors import DivergedError, LmzooError, StorageError
+from lmzoo.errors import DivergedError, InputError, LmzooError, StorageError
 from lmzoo.evaluation import block_bounds, evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
 from lmzoo.registry import create_trainer, entries_of
@@ -65,6 +66,10 @@ class Moment:
 Tell = Callable[[Moment], None]
 # seconds since the trial's process started; never paused
 WallClock = Callable[[], float]
+
+
+class StaleError(InputError):
+    """What a trial was planned with is not what it finds."""
 
 
 class _Told(Training):
@@ -97,16 +102,23 @@ class _Told(Training):
 class Trial:
     """One trial under way; `run()` gives its record and raises nothing but what ends the process.
 
-    `on_error` is told of an exception that nobody foresaw, for a log.
+    `on_error` is told of an exception that nobody foresaw, for a log; `keep` of what is measured so far, whenever more
+    is, for a record of a trial that is stopped before it can give its own.
     """
 
     def __init__(
-        self, spec: TrialSpec, wall: WallClock, tell: Tell, on_error: Callable[[BaseException], None] | None = None
+        self,
+        spec: TrialSpec,
+        wall: WallClock,
+        tell: Tell,
+        on_error: Callable[[BaseException], None] | None = None,
+        keep: Callable[[SoFar], None] = lambda _: None,
     ) -> None:
         self.spec = spec
         self._wall = wall
         self._tell = tell
         self._on_error = on_error
+        self._keep = keep
         self._started_utc = datetime.now(UTC).isoformat(timespec="seconds")
         self._parts = {name: 0.0 for name in Parts.model_fields if name != "compile_s"}
         self._compile_s: float | None = None
@@ -141,6 +153,8 @@ class Trial:
         self._import_libraries()
         corpus = self._timed("load_s", lambda: read_corpus(self.spec.corpus))
         self._facts = corpus_facts(corpus)
+        self._require_what_was_planned(corpus)
+        self._keep(self._so_far())
         model = self._train(corpus)
         if not model.is_normalized:
             self._memory = self._read_memory()
@@ -151,6 +165,16 @@ class Trial:
         if failed is not None:
             return "invalid", f"{failed.name}: {failed.message}", measured
         return "ok", None, measured
+
+    def _require_what_was_planned(self, corpus: Corpus) -> None:
+        """Refuse a text or code that changed since the plan was made: the record would carry a wrong key."""
+        changed = None
+        if corpus.sha256 != self.spec.corpus_sha256:
+            changed = f"the text has changed since the run began (its sha256 is now {corpus.sha256[:12]}…)"
+        elif self.spec.code_sha256 not in (None, environment.code_sha256()):
+            changed = "the code of lmzoo or bench has changed since the run began"
+        if changed is not None:
+            raise StaleError(f"{changed}: start the run again with --resume")
 
     def _import_libraries(self) -> None:
         """Load what the model needs before memory's baseline is taken."""
@@ -180,9 +204,10 @@ class Trial:
         with self._meter.running():
             for validation in training:
                 self._curve.append(self._curve_point(validation))
+                self._note_training(before_s)
                 self._tell(training.moment())
-        self._parts["train_s"] = budget.watch.elapsed_s
-        self._parts["validate_s"] = self._wall() - before_s - budget.watch.elapsed_s
+                self._keep(self._so_far())
+        self._note_training(before_s)
         self._compile_s = getattr(trainer, "compile_s", None)
         model = training.model
         self._is_adaptive = model.is_adaptive
@@ -192,6 +217,13 @@ class Trial:
         assert self._meter is not None
         self._meter.look()
         self._tell(moment)
+
+    def _note_training(self, before_s: float) -> None:
+        """Where the wall clock went since `before_s`: into training or into its validations."""
+        assert self._training is not None
+        train_s = self._training.budget.watch.elapsed_s
+        self._parts["train_s"] = train_s
+        self._parts["validate_s"] = self._wall() - before_s - train_s
 
     def _curve_point(self, validation: Validation) -> CurvePoint:
         return CurvePoint(
@@ -249,25 +281,28 @@ class Trial:
         )
 
     def _record(self, status: Status, reason: str | None, measured: Measured | None) -> TrialRecord:
-        parts = Parts(compile_s=self._compile_s, **self._parts)
-        watch_s = self._training.budget.watch.elapsed_s if self._training is not None else None
         return TrialRecord(
             trial=self.spec,
             status=status,
             reason=reason,
-            corpus=self._facts,
-            curve=tuple(self._curve),
             measured=measured,
             memory=self._memory or self._read_memory(),
-            parts=parts,
-            train_s=watch_s,
             energy=None if self._meter is None else self._meter.energy(),
-            schedule=() if self._training is None else schedule_of(self._training.budget),
-            is_adaptive=self._is_adaptive,
-            warnings=tuple(self._warnings),
             environment=Environment.model_validate(environment.describe(self.spec.device, was_shared=self._was_shared)),
             started_utc=self._started_utc,
             wall_s=self._wall(),
+            **dict(self._so_far()),
+        )
+
+    def _so_far(self) -> SoFar:
+        return SoFar(
+            corpus=self._facts,
+            curve=tuple(self._curve),
+            parts=Parts(compile_s=self._compile_s, **self._parts),
+            train_s=None if self._training is None else self._training.budget.watch.elapsed_s,
+            schedule=() if self._training is None else schedule_of(self._training.budget),
+            is_adaptive=self._is_adaptive,
+            warnings=tuple(self._warnings),
         )
 
     def _timed(self, part: str, action: Callable[[], Any]) -> Any:

@@ -7,9 +7,8 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from bench.environment import safe_name, without_folders
+from bench.environment import code_sha256, safe_name, without_folders
 from bench.records import RULES_VERSION, SCHEMA_VERSION, Answer, CorpusFacts, CorpusSpec, ModelFacts, TrialSpec
 from lmzoo.errors import LmzooError
 
@@ -24,6 +23,8 @@ _KEY_DIGITS = 8
 _NOT_DECIDING = {
     "trial_id",
     "content_key",
+    # part of the key as the code that makes the plan
+    "code_sha256",
     "corpus",
     "corpus_sha256",
     "quick",
@@ -116,6 +117,7 @@ def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> T
         family=model.family,
         corpus=cell.corpus,
         corpus_sha256=facts.sha256,
+        code_sha256=code,
         train_fraction=cell.train_fraction,
         device=cell.device,
         seed=cell.seed,
@@ -160,14 +162,3 @@ def trial_id(trial: TrialSpec, facts: CorpusFacts, key: str) -> str:
     if trial.train_fraction != 1:
         parts.append(f"f{trial.train_fraction:g}")
     return "-".join([*map(safe_name, parts), key[:_KEY_DIGITS]])
-
-
-def code_sha256() -> str:
-    """A hash of the sources of lmzoo and bench: other code may give other results."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(p for package in ("lmzoo", "bench") for p in (root / package).rglob("*.py")):
-        # the report only reads records
-        if path.parent.name != "report":
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()

@@ -105,6 +105,7 @@ class TrialSpec(_Record):
     family: Literal["counting", "neural"]
     corpus: CorpusSpec
     corpus_sha256: str
+    code_sha256: str | None = Field(default=None, description="of the sources that planned it; None before schema 2")
     train_fraction: float = 1.0
     device: str = "cpu"
     seed: int = 0
@@ -272,6 +273,18 @@ class Measured(_Record):
     kept: str = Field(description="whose weights were scored: 'last', or 'best validation at N s'")
 
 
+class SoFar(_Record):
+    """What a trial had measured when it told of it: all that is left of one that is stopped later."""
+
+    corpus: CorpusFacts | None = None
+    curve: tuple[CurvePoint, ...] = ()
+    parts: Parts | None = None
+    train_s: float | None = None
+    is_adaptive: bool = False
+    schedule: tuple[ScheduleChange, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
 class TrialRecord(_Record):
     """What one trial gave.  A failure has a status, a reason, and whatever was measured before it."""
 
@@ -294,6 +307,9 @@ class TrialRecord(_Record):
     warnings: tuple[str, ...] = ()
     environment: Environment | None = None
     started_utc: str
+    sha256: str | None = Field(
+        default=None, description="of everything else in its file: set where that is written, None in memory"
+    )
 
     @model_validator(mode="after")
     def _failure_has_reason(self) -> TrialRecord:

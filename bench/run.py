@@ -1,11 +1,11 @@
 """The command line of a run: `python -m bench.run --models all`.
 
-Exit status: 0 all trials fine; 1 some trial failed (its row says why); 2 bad arguments or input; 130 interrupted.
+Exit status: 0 all trials fine; 1 some trial failed (its row says why), or something could not be written; 2 bad
+arguments or input; 130 interrupted (Ctrl-C, SIGTERM or SIGHUP).
 """
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from bench.asked import asked_of
+from bench.ending import end_tidily_on_signals
 from bench.options import fractions, perplexities, positive
 from bench.plan import MAX_TRIALS
 from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain, run
@@ -132,12 +133,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Train language models on a text, measure them, and compare them."""
     return run(asked_of(ctx.obj, with_plan(ctx, options)))
-
-
-def end_tidily_on_signals() -> None:
-    """Let a polite end (`kill`, `timeout`) be as tidy as Ctrl-C, and let Ctrl-C reach also a job in the background."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
 
 
 if __name__ == "__main__":

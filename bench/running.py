@@ -13,14 +13,14 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from bench import environment, terminal
+from bench import ending, environment, terminal
 from bench.asked import Asked
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended, Executor
 from bench.plan import make_plan
 from bench.records import FINE, Answer, Environment, RunInfo, TrialRecord, TrialSpec
 from bench.report import notices
-from bench.store import RunStore
+from bench.store import CANNOT_WRITE, RunStore, WriteError
 from lmzoo.errors import LmzooError
 
 OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -79,7 +79,7 @@ def ask(asked: Asked) -> Answer:
     """Resolve models, texts and devices in a child process, so that nothing heavy is loaded in this one."""
     device = next((device for device in asked.question.devices if device != "cpu"), "cpu")
     done = subprocess.run(
-        [sys.executable, "-m", "bench.worker", "--describe"],
+        [sys.executable, "-m", "bench.worker", "--describe", str(os.getpid())],
         input=asked.question.model_dump_json() + "\n",
         capture_output=True,
         encoding="utf-8",
@@ -108,7 +108,8 @@ def run_trials(
         with view.showing(), closing(events):
             for event in events:
                 if isinstance(event, Ended):
-                    store.write_record(event.record)
+                    with ending.held():
+                        store.write_record(event.record)
                     records.append(event.record)
                 view.handle(event)
     except KeyboardInterrupt:
@@ -157,9 +158,12 @@ def _run_info(
 
 
 def _report(folder: Path, say: Callable[[str], None]) -> bool:
-    """Build the report in a child process, which loads matplotlib; without it what was measured is safe."""
+    """Build the report in a child process, which loads matplotlib; without it what was measured is safe.
+
+    Raises `WriteError` where the report has no room or may not be written.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "bench.report", str(folder)],
+        [sys.executable, "-m", "bench.report", "--runner", str(os.getpid()), str(folder)],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
@@ -167,7 +171,10 @@ def _report(folder: Path, say: Callable[[str], None]) -> bool:
         check=False,
     )
     if done.returncode:
-        say(f"warning: no report, {_last_line(done.stderr)}; build it with: python -m bench.report {_shown(folder)}")
+        lost = f"no report, {_last_line(done.stderr)}; build it with: python -m bench.report {_shown(folder)}"
+        if done.returncode == CANNOT_WRITE:
+            raise WriteError(lost)
+        say(f"warning: {lost}")
         return False
     # a plot that could not be drawn is told, though the report is there
     for line in done.stderr.splitlines():

@@ -6,21 +6,24 @@ Every file appears whole or not at all.  A folder belongs to one run at a time (
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from pydantic import BaseModel, ValidationError
-
 from bench.environment import file_name, without_folders
 from bench.records import SCHEMA_VERSION, RunInfo, TrialRecord, TrialSpec
-from lmzoo.errors import LmzooError
-from lmzoo.files import replacing
+from bench.sealed import read_json, read_record, schema_version, sealed
+from lmzoo.errors import CorruptFileError, LmzooError, NewerFileError
+from lmzoo.files import remove_leftovers, replacing
 
 Mode = Literal["new", "resume", "force"]
 RUN_FILE = "run.json"
 TRIALS = "trials"
+# the exit status of a command that could not write what it made
+CANNOT_WRITE = 1
+_FOLDERS = (".", TRIALS, "tables", "plots")
 
 
 class StoreError(LmzooError):
@@ -45,78 +48,100 @@ class RunStore:
 
     def check(self) -> None:
         """Raise `StoreError` unless the folder may be used this way; change nothing."""
-        if not self.folder.exists():
+        if not os.path.lexists(self.folder):
             return
         if not self.folder.is_dir():
             raise StoreError(f"{self.folder} is a file; give a folder that is not there yet with --out")
         os.close(self._locked_folder())
         if self._mode == "new":
-            raise StoreError(
-                f"{self.folder} exists already; go on with --resume, replace it with --force, or use --out"
-            )
+            raise self._exists()
         if self._mode == "resume":
             self._check_version()
 
     def __enter__(self) -> RunStore:
         self.check()
-        if self._mode == "force" and self.folder.exists():
-            self._move_aside()
+        moved = self._move_aside() if self._mode == "force" and self.folder.exists() else None
         try:
-            (self.folder / TRIALS).mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            # another run may have made it since it was looked for
+            self.folder.mkdir(exist_ok=self._mode == "resume")
+            self._lock = self._locked_folder()
+            (self.folder / TRIALS).mkdir(exist_ok=True)
+            for name in _FOLDERS:
+                remove_leftovers(self.folder / name)
+        except FileExistsError as error:
+            self._unlock()
+            raise self._exists() from error
         except OSError as error:
+            self._unlock()
             raise WriteError(f"cannot make {self.folder}: {error.strerror or error}") from error
-        self._lock = self._locked_folder()
+        finally:
+            if moved is not None:
+                os.close(moved)
         return self
 
-    def _move_aside(self) -> None:
+    def _exists(self) -> StoreError:
+        return StoreError(f"{self.folder} exists already; go on with --resume, replace it with --force, or use --out")
+
+    def _move_aside(self) -> int:
+        """Give the folder another name, locked meanwhile, so that no run that has it loses it; return that lock."""
         folder = self.folder.resolve()
         if Path.cwd().is_relative_to(folder):
             raise StoreError(f"cannot move {self.folder} aside: it is the current folder; use another --out")
+        lock = self._locked_folder()
         try:
             folder.rename(_free_name(folder, "old"))
         except OSError as error:
+            os.close(lock)
             raise StoreError(
                 f"cannot move {self.folder} aside: {error.strerror or error}; use another --out"
             ) from error
+        return lock
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def write_run(self, info: RunInfo) -> None:
         published = info.model_copy(update={"plan": tuple(map(published_trial, info.plan))})
-        self._write(self.folder / RUN_FILE, published)
+        path = self.folder / RUN_FILE
+        if os.path.lexists(path) and not _is_regular(path):
+            self._set_aside(path, "bad")
+        self._write(path, published.model_dump_json(indent=1).encode() + b"\n")
 
     def write_record(self, record: TrialRecord) -> None:
         """Write a trial's record; one that is there already is set aside, never overwritten."""
         path = self._record_path(record.trial)
-        if path.exists():
-            path.rename(_free_name(path, "before"))
+        if os.path.lexists(path):
+            self._set_aside(path, "before")
         reason = None if record.reason is None else without_folders(record.reason)
-        self._write(path, record.model_copy(update={"trial": published_trial(record.trial), "reason": reason}))
+        changes = {"trial": published_trial(record.trial), "reason": reason}
+        self._write(path, sealed(record.model_copy(update=changes)))
 
     def reusable(self, trial: TrialSpec) -> TrialRecord | None:
         """The stored record of the same work, or None.  A corrupt one is set aside with a warning.
 
-        A trial that was killed from outside says nothing of its model and runs again.
+        A trial that was killed from outside, or that failed before it had read its text, says nothing of its model
+        and runs again.
         """
         path = self._record_path(trial)
-        if not path.exists():
-            return None
         try:
-            record = TrialRecord.model_validate_json(path.read_bytes())
-        except (ValidationError, OSError):
-            aside = path.with_name(path.name + ".bad")
-            if aside.exists():
-                aside = _free_name(aside, "old")
-            path.rename(aside)
+            record = read_record(path)
+        except FileNotFoundError:
+            return None
+        except NewerFileError as error:
+            raise self._newer(error) from error
+        except CorruptFileError:
+            aside = self._set_aside(path, "bad")
             self._warn(f"{TRIALS}/{path.name} cannot be read; it is now {aside.name}, and its trial runs again")
             return None
-        is_same = record.trial.content_key == trial.content_key and not _ran_into_another_limit(record, trial)
-        return record if is_same and record.status != "killed" else None
+        return record if _tells_of(record, trial) else None
 
     def set_outdated_aside(self, plan: Sequence[TrialSpec]) -> None:
         """Set aside records of trials of the plan that were made of other content (another text, option or code).
@@ -127,25 +152,43 @@ class RunStore:
         planned = {_without_key(trial_id) for trial_id in current}
         for path in sorted((self.folder / TRIALS).glob("*.json")):
             if path.stem not in current and _without_key(path.stem) in planned:
-                path.rename(_free_name(path, "outdated"))
+                self._set_aside(path, "outdated")
                 self._warn(f"{TRIALS}/{path.name} is of another text, option or code: set aside, its trial runs again")
 
     def _record_path(self, trial: TrialSpec) -> Path:
         return self.folder / TRIALS / f"{trial.trial_id}.json"
 
-    def _check_version(self) -> None:
-        """A run written by a newer version is not touched; one whose `run.json` cannot be read starts afresh."""
+    def _set_aside(self, path: Path, word: str) -> Path:
+        """Give what lies where something else belongs another name, whatever it is; nothing is ever removed."""
+        aside = path.with_name(f"{path.name}.bad") if word == "bad" else _free_name(path, word)
+        if os.path.lexists(aside):
+            aside = _free_name(aside, "old")
         try:
-            version = _SchemaVersion.model_validate_json((self.folder / RUN_FILE).read_bytes()).schema_version
-        except FileNotFoundError:
-            return
-        except (ValidationError, OSError):
-            self._warn(f"{RUN_FILE} cannot be read; the run starts afresh")
-            return
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"{self.folder} has schema version {version}, this version reads up to {SCHEMA_VERSION}; upgrade lmzoo"
-            )
+            path.rename(aside)
+        except OSError as error:
+            raise WriteError(f"cannot set {path.name} aside: {error.strerror or error}") from error
+        return aside
+
+    def _check_version(self) -> None:
+        """A run of which a newer version wrote any part is not touched.
+
+        One whose `run.json` cannot be read starts afresh.
+        """
+        run_file = self.folder / RUN_FILE
+        for path in (run_file, *sorted((self.folder / TRIALS).glob("*.json"))):
+            try:
+                version = schema_version(read_json(path))
+            except FileNotFoundError:
+                continue
+            except CorruptFileError:
+                version = 0
+            if version > SCHEMA_VERSION:
+                raise self._newer(f"{path.name} has schema {version}, this version reads up to {SCHEMA_VERSION}")
+            if path is run_file and version < 1:
+                self._warn(f"{RUN_FILE} cannot be read; the run starts afresh")
+
+    def _newer(self, what: NewerFileError | str) -> StoreError:
+        return StoreError(f"{self.folder} was written by a newer version: {what}; upgrade lmzoo or use another --out")
 
     def _locked_folder(self) -> int:
         """A descriptor of the folder that holds its lock; the system frees it when the process ends."""
@@ -154,26 +197,60 @@ class RunStore:
         except ImportError:
             # no such locks on this system; an open file stands in for the descriptor
             return os.open(os.devnull, os.O_RDONLY)
-        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            descriptor = os.open(self.folder, os.O_RDONLY)
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be opened: {error.strerror or error}; use another --out") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             os.close(descriptor)
-            raise StoreError(f"{self.folder} is in use by another run; wait for it or use another --out") from error
+            raise self._in_use() from error
+        except OSError as error:
+            self._warn(f"{self.folder} cannot be locked here ({error.strerror}): let no other run use it meanwhile")
+        if not self._is_at(descriptor):
+            os.close(descriptor)
+            raise self._in_use()
         return descriptor
 
-    def _write(self, path: Path, content: BaseModel) -> None:
+    def _in_use(self) -> StoreError:
+        return StoreError(f"{self.folder} is in use by another run; wait for it or use another --out")
+
+    def _is_at(self, descriptor: int) -> bool:
+        """Whether the folder's name still means the folder of a descriptor: it may have been moved or removed."""
+        if os.name == "nt":
+            return True
         try:
-            write_atomically(path, content.model_dump_json(indent=1).encode() + b"\n")
+            return os.path.samestat(os.stat(self.folder), os.fstat(descriptor))  # noqa: PTH116
+        except OSError:
+            return False
+
+    def _write(self, path: Path, data: bytes) -> None:
+        where = path.relative_to(self.folder)
+        if self._lock is not None and not self._is_at(self._lock):
+            # what lies there now belongs to somebody else
+            raise WriteError(f"cannot write {where}: {self.folder} was moved or removed; start the run again")
+        try:
+            write_atomically(path, data)
         except OSError as error:
-            where = path.relative_to(self.folder)
             raise WriteError(
                 f"cannot write {where}: {error.strerror or error}; what was finished is safe, go on with --resume"
             ) from error
 
 
-class _SchemaVersion(BaseModel):
-    schema_version: int
+def _is_regular(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def _tells_of(record: TrialRecord, trial: TrialSpec) -> bool:
+    """Whether a record is of exactly this work, and of nothing but the work."""
+    if record.trial.content_key != trial.content_key or record.status == "killed":
+        return False
+    if record.corpus is None and record.status == "failed":
+        return False
+    if record.corpus is not None and record.corpus.sha256 != trial.corpus_sha256:
+        return False
+    return not _ran_into_another_limit(record, trial)
 
 
 def _ran_into_another_limit(record: TrialRecord, trial: TrialSpec) -> bool:
@@ -211,6 +288,6 @@ def write_atomically(path: Path, data: bytes) -> None:
 def _free_name(path: Path, word: str) -> Path:
     """`path.word-N` with the least N from 1 that is not there."""
     n = 1
-    while (candidate := path.with_name(f"{path.name}.{word}-{n}")).exists():
+    while os.path.lexists(candidate := path.with_name(f"{path.name}.{word}-{n}")):
         n += 1
     return candidate

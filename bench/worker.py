@@ -10,26 +10,22 @@ import gc
 import json
 import os
 import sys
-import threading
 import traceback
 from typing import Any, TextIO
 
-from bench import environment
-
-# the exit status of a worker whose runner is gone
-_ORPHANED = 3
-_LOOK_EVERY_S = 0.2
+from bench import environment, lifeline
 
 
 def main(arguments: list[str]) -> int:
-    """`--describe` answers a question and ends; otherwise one trial runs."""
+    """`--describe PARENT` answers a question and ends, also with its parent; otherwise one trial runs."""
     events = _claim_stdout()
-    line = sys.stdin.readline()
     if "--describe" in arguments:
-        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-        _describe(line, events)
+        # the question is all that comes on standard input, so its end tells nothing
+        lifeline.end_with_parent(int(arguments[arguments.index("--describe") + 1]))
+        _describe(sys.stdin.readline(), events)
     else:
-        threading.Thread(target=_end_with_runner, daemon=True).start()
+        line = sys.stdin.readline()
+        lifeline.end_with_input()
         _run_trial(line, events, debug="--debug" in arguments)
     return 0
 
@@ -39,19 +35,6 @@ def _claim_stdout() -> TextIO:
     events = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)
     return events
-
-
-def _end_with_runner() -> None:
-    # a read returns only at the end of the stream: the runner writes nothing more
-    sys.stdin.read()
-    os._exit(_ORPHANED)
-
-
-def _end_with_parent(parent: int) -> None:
-    # the question is all that comes on standard input, so its end tells nothing
-    while os.getppid() == parent:
-        threading.Event().wait(_LOOK_EVERY_S)
-    os._exit(_ORPHANED)
 
 
 def _describe(line: str, events: TextIO) -> None:
@@ -64,11 +47,14 @@ def _describe(line: str, events: TextIO) -> None:
 
 def _run_trial(line: str, events: TextIO, *, debug: bool) -> None:
     from bench.measure import Moment, Trial
-    from bench.records import TrialSpec
+    from bench.records import SoFar, TrialSpec
     from lmzoo.budget import Stopwatch
 
     def tell(moment: Moment) -> None:
         _send(events, {"event": "progress", **vars(moment)})
+
+    def keep(so_far: SoFar) -> None:
+        _send(events, {"event": "so_far", "so_far": so_far.model_dump(mode="json")})
 
     def log(error: BaseException) -> None:
         if debug:
@@ -78,7 +64,7 @@ def _run_trial(line: str, events: TextIO, *, debug: bool) -> None:
     age_s = environment.process_age_s()
     watch = Stopwatch()
     with watch.running():
-        trial = Trial(TrialSpec.model_validate_json(line), lambda: age_s + watch.elapsed_s, tell, log)
+        trial = Trial(TrialSpec.model_validate_json(line), lambda: age_s + watch.elapsed_s, tell, log, keep)
         record = trial.run()
     _send(events, {"event": "record", "record": record.model_dump(mode="json")})
 

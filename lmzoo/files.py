@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from lmzoo.errors import StorageError
+
+# the names that `replacing` gives
+_LEFTOVER = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
 @contextlib.contextmanager
@@ -32,8 +36,34 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         if path.exists():
             shutil.copymode(path, temporary)
         temporary.replace(path)
+        _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let a new name in a folder survive a crash of the machine, where the system can say so of a folder."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        # Windows opens no folder, and one may be written to but not read
+        return
+    try:
+        # some network file systems refuse; the file itself is whole and there
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder: files that had not got their names yet.
+
+    Only for a folder that nobody writes to meanwhile.
+    """
+    for path in folder.glob(".*.tmp"):
+        if _LEFTOVER.fullmatch(path.name) and not path.is_dir():
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

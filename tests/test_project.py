@@ -65,6 +65,9 @@ LMZOO_EXEMPT = {"__init__", "__main__", "cli"}
 # likewise for bench
 BENCH_ORDER = (
     "records",
+    "sealed",
+    "lifeline",
+    "ending",
     "memory",
     "environment",
     "describe",

@@ -7,29 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
 import subprocess
 import sys
-import threading
-from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from bench import memory
 from bench.environment import trial_environment, without_folders
+from bench.executor.output import LONGEST_EVENT_BYTES, Errors, Events, TooLongError
 from bench.executor.protocol import Ended, Event, Moved, Started
-from bench.records import Status, TrialRecord, TrialSpec
+from bench.records import SoFar, Status, TrialRecord, TrialSpec
 from lmzoo.budget import Stopwatch
 
 WORKER = (sys.executable, "-m", "bench.worker")
 # how often limits are looked at
 _LOOK_EVERY_S = 0.05
-_STDERR_LINES_KEPT = 20
 # a worker that has given its record has nothing left to do
 _LEAVE_S = 5.0
 _MIB = 1024 * 1024
@@ -54,102 +53,111 @@ class _Child:
 
     def __init__(self, command: Sequence[str], trial: TrialSpec, *, echo: bool) -> None:
         self._trial = trial
-        self._echo = echo
         self._watch = Stopwatch()
         self._started_utc = datetime.now(UTC).isoformat(timespec="seconds")
+        self._so_far = SoFar()
         self._has_record = False
+        self._ended_at_s: float | None = None
+        self._memory_looked_at_s = -math.inf
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=trial_environment(trial.threads, trial.device),
-            encoding="utf-8",
-            errors="replace",
             # Ctrl-C in the terminal reaches the runner alone, which then ends its child
             start_new_session=sys.platform != "win32",
         )
-        # None: the worker closed its standard output
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._last_errors: deque[str] = deque(maxlen=_STDERR_LINES_KEPT)
-        self._readers = [
-            threading.Thread(target=self._read_events, args=(self._process.stdout,), daemon=True),
-            threading.Thread(target=self._read_errors, args=(self._process.stderr,), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._input = self._process.stdin
+        self._events = Events(self._process.stdout)
+        self._errors = Errors(self._process.stderr, echo=echo)
 
     def events(self) -> Iterator[Event]:
         """The worker's progress, and at last its record or the one that says why there is none."""
         with self._watch.running():
             self._send_trial()
-            while True:
-                record = self._past_limit()
-                if record is not None:
-                    break
+            while (record := self._past_limit()) is None:
                 try:
-                    line = self._lines.get(timeout=_LOOK_EVERY_S)
+                    line = self._events.next(_LOOK_EVERY_S)
                 except queue.Empty:
-                    continue
+                    if not self._is_gone():
+                        continue
+                    line = None
+                except TooLongError:
+                    reason = f"the worker wrote a line of more than {LONGEST_EVENT_BYTES // _MIB} MiB"
+                    record = self._failure("failed", reason)
+                    break
                 if line is None:
                     record = self._without_record()
                     break
                 event = _parse_event(line)
                 if event.get("event") == "progress":
                     yield self._moved(event)
-                elif event.get("event") == "record" and (record := self._read_record(event)) is not None:
+                elif (record := self._noted(event)) is not None:
                     break
             yield Ended(record=record)
 
     def close(self) -> None:
-        """End the process, politely once its input is closed, by force after that."""
-        assert self._process.stdin is not None
+        """End the process, politely once its input is closed, by force after that, with all that it started."""
         with contextlib.suppress(OSError):
-            self._process.stdin.close()
+            self._input.close()
         try:
             self._process.wait(timeout=_LEAVE_S if self._has_record else 0)
         except subprocess.TimeoutExpired:
-            self._kill()
-            self._process.wait()
-        for reader in self._readers:
-            reader.join(timeout=_LEAVE_S)
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
-
-    def _kill(self) -> None:
-        """Kill the worker and whatever it has started; all are in a session of their own."""
-        if sys.platform == "win32":
             self._process.kill()
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._kill_all()
+        self._events.close(_LEAVE_S)
+        self._errors.close(_LEAVE_S)
+
+    def _is_gone(self) -> bool:
+        """Whether the worker ended and nothing more can come of it, though its output is still open.
+
+        What it started may hold the output: that is ended with it.  What fled into another session is waited for a
+        little, as what the worker wrote last may still be on its way.
+        """
+        if self._process.poll() is None:
+            return False
+        if self._ended_at_s is None:
+            self._ended_at_s = self._watch.elapsed_s
+            self._kill_all()
+        return self._watch.elapsed_s - self._ended_at_s > _LEAVE_S
+
+    def _kill_all(self) -> None:
+        """Kill whatever is left of the worker's session: itself and what it started."""
+        if sys.platform != "win32":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send_trial(self) -> None:
-        assert self._process.stdin is not None
         # a worker that died at once is noticed when its output ends
         with contextlib.suppress(OSError):
-            self._process.stdin.write(self._trial.model_dump_json() + "\n")
-            self._process.stdin.flush()
+            self._input.write(self._trial.model_dump_json().encode() + b"\n")
+            self._input.flush()
 
-    def _read_events(self, stream: IO[str]) -> None:
-        for line in stream:
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def _read_errors(self, stream: IO[str]) -> None:
-        for line in stream:
-            if line.strip():
-                self._last_errors.append(line.strip())
-            if self._echo:
-                sys.stderr.write(line)
+    def _noted(self, event: dict[str, Any]) -> TrialRecord | None:
+        """The record, where the event brings it; what was measured so far is kept in case that none comes."""
+        if event.get("event") == "record":
+            return self._read_record(event)
+        if event.get("event") == "so_far":
+            # what does not fit is no more than what was never told
+            with contextlib.suppress(ValidationError):
+                self._so_far = SoFar.model_validate(event.get("so_far"))
+        return None
 
     def _past_limit(self) -> TrialRecord | None:
         """The record of a trial that went past its time or memory, or None."""
         time_limit_s, limit_bytes = self._trial.time_limit_s, self._trial.memory_limit_bytes
-        if time_limit_s is not None and self._watch.elapsed_s > time_limit_s:
+        now_s = self._watch.elapsed_s
+        if time_limit_s is not None and now_s > time_limit_s:
             return self._failure("timed_out", f"not done after {time_limit_s:g} s (--time-limit)")
-        if limit_bytes is not None and (rss_bytes := memory.rss_bytes(self._process.pid) or 0) > limit_bytes:
+        if limit_bytes is None or now_s - self._memory_looked_at_s < _LOOK_EVERY_S:
+            return None
+        self._memory_looked_at_s = now_s
+        if (rss_bytes := memory.rss_bytes(self._process.pid) or 0) > limit_bytes:
             reason = f"{rss_bytes / _MIB:.0f} MiB resident, {limit_bytes / _MIB:g} MiB allowed (--memory-limit)"
             return self._failure("out_of_memory", reason)
         return None
@@ -162,9 +170,9 @@ class _Child:
             return self._failure("failed", "the worker closed its output but did not end")
         if code < 0:
             return self._failure("killed", _signal_name(-code))
-        self._readers[1].join(timeout=_LEAVE_S)
-        said = self._last_errors[-1] if self._last_errors else "it said nothing"
-        return self._failure("failed", f"the worker ended with status {code} and no record: {without_folders(said)}")
+        self._kill_all()
+        said = without_folders(self._errors.last_line(_LEAVE_S))
+        return self._failure("failed", f"the worker ended with status {code} and no record: {said}")
 
     def _read_record(self, event: dict[str, Any]) -> TrialRecord | None:
         try:
@@ -184,20 +192,22 @@ class _Child:
         )
 
     def _failure(self, status: Status, reason: str) -> TrialRecord:
+        """The record of a trial that gave none itself, with whatever it told before."""
         return TrialRecord(
             trial=self._trial,
             status=status,
             reason=reason,
             wall_s=self._watch.elapsed_s,
             started_utc=self._started_utc,
+            **dict(self._so_far),
         )
 
 
-def _parse_event(line: str) -> dict[str, Any]:
+def _parse_event(line: bytes) -> dict[str, Any]:
     """An event, or an empty one for a line that is none: what is no event is no reason to end a trial."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return event if isinstance(event, dict) else {}
 

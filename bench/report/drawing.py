@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bench.report import wording
+from lmzoo.files import replacing
 
 # Okabe and Ito (2008): told apart with every common colour vision; yellow is left out, too pale on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -117,8 +118,10 @@ def save(figure: Figure, folder: Path, stem: str) -> None:
     """PNG and SVG, without dates or versions in them, so that equal records give equal files."""
     fix_layout(figure)
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None})
-    figure.savefig(folder / f"{stem}.png", dpi=_DPI, metadata={"Software": None})
+    with replacing(folder / f"{stem}.svg") as file:
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    with replacing(folder / f"{stem}.png") as file:
+        figure.savefig(file, format="png", dpi=_DPI, metadata={"Software": None})
 
 
 def styles(names: Sequence[str], *, colour: str | None = None) -> dict[str, Style]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from bench.records import SCHEMA_VERSION, RunInfo, TrialRecord, TrialSpec
-from lmzoo.errors import InputError, NewerFileError
+from bench.sealed import read_json, read_record, schema_version
+from lmzoo.errors import CorruptFileError, InputError, NewerFileError
 
 UNREADABLE = "record unreadable"
 NOT_RUN = "no record: the run ended before this trial"
@@ -72,23 +71,17 @@ def _set_aside(folder: Path) -> list[TrialRecord]:
 
 
 def _read_info(folder: Path) -> RunInfo:
-    path = folder / "run.json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(
-            f"{folder} is no run: {error.strerror or 'unreadable'}: run.json; "
-            "give a folder that python -m bench.run wrote"
-        ) from error
-    except ValueError as error:
-        raise InputError(f"{folder} is no run: run.json is not JSON ({error}); make the run again") from error
-    version = _schema_version(data)
-    if version > SCHEMA_VERSION:
+        data = read_json(folder / "run.json")
+    except (OSError, CorruptFileError) as error:
+        why = "run.json is not there" if isinstance(error, FileNotFoundError) else error
+        raise InputError(f"{folder} is no run: {why}; give a folder that python -m bench.run wrote") from error
+    if (version := schema_version(data)) > SCHEMA_VERSION:
         raise NewerFileError(
             f"{folder} was written in schema {version}, this version reads up to {SCHEMA_VERSION}; update lmzoo"
         )
     try:
-        return RunInfo.model_validate_json(json.dumps(data))
+        return RunInfo.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "run.json"
@@ -96,18 +89,13 @@ def _read_info(folder: Path) -> RunInfo:
 
 
 def _read_record(path: Path) -> TrialRecord | None:
-    """The record of a file, or None when it cannot be used (cut short, altered, from a newer schema)."""
+    """The record of a file, or None when it cannot be used (cut short, altered, no regular file)."""
     try:
-        record = TrialRecord.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return read_record(path)
+    except (FileNotFoundError, CorruptFileError):
         return None
-    # a newer schema may use the same fields for something else
-    return record if record.schema_version <= SCHEMA_VERSION else None
-
-
-def _schema_version(data: Any) -> int:
-    version = data.get("schema_version", SCHEMA_VERSION) if isinstance(data, dict) else SCHEMA_VERSION
-    return version if isinstance(version, int) else SCHEMA_VERSION
+    except NewerFileError as error:
+        raise NewerFileError(f"{path.parent.parent}: {error}; update lmzoo") from error
 
 
 def _without_doubles(records: list[TrialRecord]) -> tuple[tuple[TrialRecord, ...], list[TrialRecord]]:

@@ -16,6 +16,7 @@ from typing import Any
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended, Event, Started
 from bench.records import CorpusSpec, Figure, Measured, Repeats, TallyRecord, TrialRecord, TrialSpec
+from lmzoo.errors import LmzooError
 
 MIB = 1024 * 1024
 HELD_MIB = 200
@@ -35,7 +36,20 @@ def make_trial(model: str = "unigram", **changes: Any) -> TrialSpec:
         "corpus_sha256": "1" * 64,
         "time_limit_s": 60.0,
     }
+    if "corpus" in changes:
+        values["corpus_sha256"] = _sha256_of(changes["corpus"])
     return TrialSpec(**(values | changes))
+
+
+def _sha256_of(corpus: CorpusSpec) -> str:
+    """Of a text as it lies there now; of one that is not there, something else."""
+    # not at the top: as a worker this module stays light
+    from bench.describe import read_corpus
+
+    try:
+        return read_corpus(corpus).sha256
+    except LmzooError:
+        return "1" * 64
 
 
 def stub_executor() -> LocalExecutor:

@@ -14,6 +14,7 @@ from bench.report.build import build_report
 from bench.report.reading import NOT_RUN, UNREADABLE, read_run
 from bench.report.rows import groups_of, pairs_of, rows_of
 from bench.report.tables import write_tables
+from lmzoo.errors import NewerFileError
 from tests.bench.synthetic import facts, failed, ok, trial, usual, write
 
 HEADERS = {
@@ -162,13 +163,14 @@ def test_unreadable_and_absent_records_are_rows(tmp_path: Path) -> None:
     ]
 
 
-def test_a_record_from_a_newer_schema_is_unreadable(tmp_path: Path) -> None:
+def test_a_record_from_a_newer_schema_is_refused(tmp_path: Path) -> None:
     record = ok(trial("kn5"), 5.0)
     write(tmp_path, [record])
     path = tmp_path / "trials" / f"{record.trial.trial_id}.json"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(f'"schema_version":{SCHEMA_VERSION}', '"schema_version":99'), encoding="utf-8")
-    assert read_tables(tmp_path)["summary"][0]["reason"] == UNREADABLE
+    with pytest.raises(NewerFileError, match="has schema 99"):
+        read_run(tmp_path)
 
 
 def test_a_record_of_an_earlier_plan_is_not_taken_for_another_seed(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_run_file_that_cannot_be_read_starts_afresh(folder: Path, content: byt
 def test_a_newer_run_is_not_touched(folder: Path) -> None:
     info = json.loads((folder / "run.json").read_bytes()) | {"schema_version": SCHEMA_VERSION + 1}
     (folder / "run.json").write_text(json.dumps(info), encoding="utf-8")
-    with pytest.raises(StoreError, match=f"schema version {SCHEMA_VERSION + 1}, this version reads up to"):
+    with pytest.raises(StoreError, match=f"run.json has schema {SCHEMA_VERSION + 1}, this version reads up to"):
         RunStore(folder, mode="resume").check()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench import worker
 from bench.environment import trial_environment
 from bench.records import Answer, CorpusSpec, Question, TrialRecord, TrialSpec
 from tests.bench.stubs import MIB, make_trial
@@ -139,7 +139,7 @@ def test_the_environment_of_a_trial_is_in_its_record(small: CorpusSpec) -> None:
 
 def describe(question: Question) -> Answer:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.worker", "--describe"],
+        [sys.executable, "-m", "bench.worker", "--describe", str(os.getpid())],
         input=question.model_dump_json(),
         capture_output=True,
         text=True,
@@ -156,11 +156,3 @@ def test_a_question_is_answered_with_every_choice_made(small: CorpusSpec) -> Non
     assert answer.models[1].options["smoothing"] == "mkn"
     assert (answer.corpora[0].tokens, answer.corpora[0].documents) == ("char", "file")
     assert answer.facts[0].n_train_tokens > 0
-
-
-def test_a_question_ends_with_the_one_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[int] = []
-    monkeypatch.setattr("bench.worker.os._exit", ended.append)
-    # the parent is another one by now: whoever asked is gone
-    worker._end_with_parent(parent=-1)
-    assert ended == [worker._ORPHANED]

@@ -150,10 +150,12 @@ class Trial:
         return self._record(status, reason, measured)
 
     def _measure(self) -> tuple[Status, str | None, Measured | None]:
+        # before anything is read: a record without facts of a text is of no use to a later run
+        self._require_same_code()
         self._import_libraries()
         corpus = self._timed("load_s", lambda: read_corpus(self.spec.corpus))
         self._facts = corpus_facts(corpus)
-        self._require_what_was_planned(corpus)
+        self._require_same_text(corpus)
         self._keep(self._so_far())
         model = self._train(corpus)
         if not model.is_normalized:
@@ -166,15 +168,20 @@ class Trial:
             return "invalid", f"{failed.name}: {failed.message}", measured
         return "ok", None, measured
 
-    def _require_what_was_planned(self, corpus: Corpus) -> None:
-        """Refuse a text or code that changed since the plan was made: the record would carry a wrong key."""
-        changed = None
+    def _require_same_code(self) -> None:
+        """Refuse code that changed since the plan was made: its figures would carry the key of other code."""
+        if self.spec.code_sha256 not in (None, environment.code_sha256()):
+            raise StaleError(
+                "the code of lmzoo or bench has changed since the run began: start the run again with --resume"
+            )
+
+    def _require_same_text(self, corpus: Corpus) -> None:
+        """The same for a text."""
         if corpus.sha256 != self.spec.corpus_sha256:
-            changed = f"the text has changed since the run began (its sha256 is now {corpus.sha256[:12]}…)"
-        elif self.spec.code_sha256 not in (None, environment.code_sha256()):
-            changed = "the code of lmzoo or bench has changed since the run began"
-        if changed is not None:
-            raise StaleError(f"{changed}: start the run again with --resume")
+            raise StaleError(
+                f"the text has changed since the run began (its sha256 is now {corpus.sha256[:12]}…): "
+                "start the run again with --resume"
+            )
 
     def _import_libraries(self) -> None:
         """Load what the model needs before memory's baseline is taken."""

@@ -20,6 +20,7 @@ from lmzoo.errors import LmzooError
 
 MIB = 1024 * 1024
 HELD_MIB = 200
+N_LINES_OF_FLOOD = 30
 # a model named here behaves as the value says: "trigram=sleeps,kn5=raises"
 BEHAVIOUR = "LMZOO_TEST_BEHAVIOUR"
 
@@ -143,6 +144,61 @@ def hold_memory(_: TrialSpec) -> None:
     threading.Event().wait()
 
 
+def _send_event(**event: Any) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def learn_and_hang(_: TrialSpec) -> None:
+    point = {"train_s": 0.25, "wall_s": 0.5, "train_tokens": 7, "valid_perplexity": {"value": 9.0}}
+    _send_event(event="so_far", so_far={"curve": [point], "train_s": 0.25})
+    _send_event(event="so_far", so_far={"curve": "not a curve"})
+    threading.Event().wait()
+
+
+def learn_and_die(trial: TrialSpec) -> None:
+    threading.Timer(0.1, kill_itself, (trial,)).start()
+    learn_and_hang(trial)
+
+
+def flood_with_progress(trial: TrialSpec) -> None:
+    line = json.dumps({"event": "progress", "phase": "training", "train_s": 1.0, "filler": "x" * MIB})
+    for _ in range(N_LINES_OF_FLOOD):
+        print(line)
+    send_record(trial)
+
+
+def flood_without_end(trial: TrialSpec) -> None:
+    for _ in range(N_LINES_OF_FLOOD):
+        sys.stdout.write("x" * MIB)
+        sys.stderr.write("e" * MIB)
+    print()
+    send_record(trial)
+
+
+def never_end_an_event(_: TrialSpec) -> None:
+    sys.stdout.write('{"event": "')
+    while True:
+        sys.stdout.write("x" * MIB)
+
+
+def close_the_output(_: TrialSpec) -> None:
+    os.close(1)
+    threading.Event().wait()
+
+
+def hang_at_exit(trial: TrialSpec) -> None:
+    send_record(trial)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Event().wait()
+
+
+def die_with_a_child(trial: TrialSpec) -> None:
+    """The child keeps all streams open, the output among them."""
+    if os.fork() == 0:
+        sleep_for_ever(trial)
+    kill_itself(trial)
+
+
 BEHAVIOURS: dict[str, Callable[[TrialSpec], None]] = {
     "garbage": send_garbage_first,
     "half": send_half_a_record,
@@ -151,6 +207,14 @@ BEHAVIOURS: dict[str, Callable[[TrialSpec], None]] = {
     "killed": kill_itself,
     "sleeps": sleep_for_ever,
     "greedy": hold_memory,
+    "stuck": learn_and_hang,
+    "shot": learn_and_die,
+    "floods": flood_with_progress,
+    "endless": flood_without_end,
+    "unended": never_end_an_event,
+    "mute": close_the_output,
+    "lingers": hang_at_exit,
+    "orphans": die_with_a_child,
 }
 
 

@@ -269,7 +269,7 @@ def sleeping(text: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str]
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_interruption_keeps_what_is_finished(
     number: signal.Signals, sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]]
 ) -> None:

@@ -16,7 +16,7 @@ from bench.environment import file_name, without_folders
 from bench.records import SCHEMA_VERSION, RunInfo, TrialRecord, TrialSpec
 from bench.sealed import read_json, read_record, schema_version, sealed
 from lmzoo.errors import CorruptFileError, LmzooError, NewerFileError
-from lmzoo.files import remove_leftovers, replacing
+from lmzoo.files import remove_leftovers, replacing, sync_folder
 
 Mode = Literal["new", "resume", "force"]
 RUN_FILE = "run.json"
@@ -69,6 +69,9 @@ class RunStore:
             (self.folder / TRIALS).mkdir(exist_ok=True)
             for name in _FOLDERS:
                 remove_leftovers(self.folder / name)
+            # a record in a folder whose own name is lost by a crash would be lost with it
+            sync_folder(self.folder)
+            sync_folder(self.folder.parent)
         except FileExistsError as error:
             self._unlock()
             raise self._exists() from error

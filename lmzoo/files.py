@@ -36,12 +36,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         if path.exists():
             shutil.copymode(path, temporary)
         temporary.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Let a new name in a folder survive a crash of the machine, where the system can say so of a folder."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)

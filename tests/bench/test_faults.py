@@ -112,6 +112,17 @@ def _fail_at_call(patch: pytest.MonkeyPatch, n: int) -> Callable[[], int]:
     return lambda: count
 
 
+def test_a_record_survives_a_crash_with_the_folders_that_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor).st_ino), sync(descriptor)))
+    _write_a_run(tmp_path / "run")
+    named = [tmp_path, tmp_path / "run", tmp_path / "run" / "trials", tmp_path / "run" / RECORD]
+    assert {path.stat().st_ino for path in named} <= set(synced)
+
+
 def test_a_plot_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure, _ = drawing.new_figure(2, 2)
     drawing.save(figure, tmp_path, "plot")

@@ -110,7 +110,7 @@ def run_trials(
                 if isinstance(event, Ended):
                     with ending.held():
                         store.write_record(event.record)
-                    records.append(event.record)
+                        records.append(event.record)
                 view.handle(event)
     except KeyboardInterrupt:
         return records, True
@@ -171,7 +171,8 @@ def _report(folder: Path, say: Callable[[str], None]) -> bool:
         check=False,
     )
     if done.returncode:
-        lost = f"no report, {_last_line(done.stderr)}; build it with: python -m bench.report {_shown(folder)}"
+        why = _last_line(done.stderr).removeprefix("error: ")
+        lost = f"no report, {why}; build it with: python -m bench.report {_shown(folder)}"
         if done.returncode == CANNOT_WRITE:
             raise WriteError(lost)
         say(f"warning: {lost}")

@@ -6,6 +6,7 @@ A trial that hangs, eats memory or is killed becomes a record with that status; 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -44,7 +45,15 @@ class LocalExecutor:
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
         for trial in trials:
             yield Started(trial=trial)
-            with contextlib.closing(_Child(self._command, trial, echo=self._debug)) as child:
+            try:
+                child = _Child(self._command, trial, echo=self._debug)
+            except OSError as error:
+                # a command that is not there stays an error of the run
+                if error.errno not in (errno.EAGAIN, errno.ENOMEM):
+                    raise
+                yield Ended(record=_never_started(trial, error))
+                continue
+            with contextlib.closing(child):
                 yield from child.events()
 
 
@@ -201,6 +210,13 @@ class _Child:
             started_utc=self._started_utc,
             **dict(self._so_far),
         )
+
+
+def _never_started(trial: TrialSpec, error: OSError) -> TrialRecord:
+    """No process or no memory was left at that moment; the next trial may find some."""
+    started_utc = datetime.now(UTC).isoformat(timespec="seconds")
+    reason = f"no worker could be started: {error.strerror}"
+    return TrialRecord(trial=trial, status="failed", reason=reason, wall_s=0.0, started_utc=started_utc)
 
 
 def _parse_event(line: bytes) -> dict[str, Any]:

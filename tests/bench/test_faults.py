@@ -6,16 +6,21 @@ import contextlib
 import errno
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import running
 from bench.records import SCHEMA_VERSION, TrialRecord
 from bench.report import drawing
+from bench.report.__main__ import main as report_command
 from bench.report.reading import read_run
+from bench.run import main as run_command
 from bench.sealed import read_record, sealed
 from bench.store import RunStore, StoreError, WriteError
 from benchmarks import faults
@@ -140,6 +145,33 @@ def test_a_plot_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+# a report that cannot be written
+
+
+@pytest.mark.parametrize(("status", "is_raised"), [(1, True), (2, False), (-9, False)])
+def test_a_report_without_room_ends_the_run_and_any_other_loss_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, is_raised: bool
+) -> None:
+    done = subprocess.CompletedProcess([], status, "", "error: report.md: No space left on device\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    said: list[str] = []
+    lost = "no report, report.md: No space left on device; build it with: python -m bench.report run"
+    with pytest.raises(WriteError, match=lost) if is_raised else contextlib.nullcontext():
+        assert not running._report(Path("run"), said.append)
+    assert said == ([] if is_raised else [f"warning: {lost}"])
+
+
+def test_the_command_says_that_its_report_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / "report.md"))
+
+    monkeypatch.setattr("bench.report.build.write_atomically", full)
+    monkeypatch.setattr("bench.report.build._draw", lambda *_: ([], []))
+    done = CliRunner().invoke(report_command, [str(folder)])
+    assert done.exit_code == 1
+    assert done.stderr == "error: the report cannot be written: report.md: No space left on device\n"
+
+
 # seals
 
 
@@ -232,6 +264,16 @@ def test_a_newer_record_is_never_touched(folder: Path) -> None:
     with pytest.raises(NewerFileError, match="update lmzoo"):
         read_run(folder)
     assert {name: (folder / name).read_bytes() for name in files(folder)} == before
+
+
+def test_the_command_refuses_a_newer_record_before_it_does_anything(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads((folder / RECORD).read_bytes()) | {"schema_version": SCHEMA_VERSION + 1}
+    (folder / RECORD).write_text(json.dumps(data), encoding="utf-8")
+    assert run_command(["--models", "unigram", "--out", str(folder), "--resume"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert files(folder) == ["run.json", RECORD]
 
 
 def test_a_record_that_became_newer_meanwhile_is_not_touched_either(folder: Path) -> None:

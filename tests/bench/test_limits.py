@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -76,6 +77,17 @@ def test_a_worker_that_died_is_noticed_though_its_child_holds_the_output() -> No
     record = record_of("orphans", time_limit_s=30.0)
     assert (record.status, record.reason) == ("killed", "signal 9 (SIGKILL)")
     assert record.wall_s < 20
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
+def test_a_machine_that_starts_no_more_processes_costs_a_row(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", refuse)
+        record = record_of("good")
+    assert (record.status, record.reason) == ("failed", f"no worker could be started: {os.strerror(number)}")
 
 
 ORPHAN = """

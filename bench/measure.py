@@ -18,6 +18,7 @@ from bench import environment, memory
 from bench.agreement import device_agreement, disagreement
 from bench.describe import corpus_facts, read_corpus
 from bench.energy import EnergyMeter
+from bench.planned import require_same_code, require_same_text
 from bench.records import (
     CorpusFacts,
     CurvePoint,
@@ -39,7 +40,7 @@ from lmzoo.budget import Budget, Stopwatch
 from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Training, Validation, budget_for
-from lmzoo.errors import DivergedError, InputError, LmzooError, StorageError
+from lmzoo.errors import DivergedError, LmzooError, StorageError
 from lmzoo.evaluation import block_bounds, evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
 from lmzoo.registry import create_trainer, entries_of
@@ -66,10 +67,6 @@ class Moment:
 Tell = Callable[[Moment], None]
 # seconds since the trial's process started; never paused
 WallClock = Callable[[], float]
-
-
-class StaleError(InputError):
-    """What a trial was planned with is not what it finds."""
 
 
 class _Told(Training):
@@ -151,11 +148,11 @@ class Trial:
 
     def _measure(self) -> tuple[Status, str | None, Measured | None]:
         # before anything is read: a record without facts of a text is of no use to a later run
-        self._require_same_code()
+        require_same_code(self.spec)
         self._import_libraries()
         corpus = self._timed("load_s", lambda: read_corpus(self.spec.corpus))
         self._facts = corpus_facts(corpus)
-        self._require_same_text(corpus)
+        require_same_text(self.spec, corpus)
         self._keep(self._so_far())
         model = self._train(corpus)
         if not model.is_normalized:
@@ -167,21 +164,6 @@ class Trial:
         if failed is not None:
             return "invalid", f"{failed.name}: {failed.message}", measured
         return "ok", None, measured
-
-    def _require_same_code(self) -> None:
-        """Refuse code that changed since the plan was made: its figures would carry the key of other code."""
-        if self.spec.code_sha256 not in (None, environment.code_sha256()):
-            raise StaleError(
-                "the code of lmzoo or bench has changed since the run began: start the run again with --resume"
-            )
-
-    def _require_same_text(self, corpus: Corpus) -> None:
-        """The same for a text."""
-        if corpus.sha256 != self.spec.corpus_sha256:
-            raise StaleError(
-                f"the text has changed since the run began (its sha256 is now {corpus.sha256[:12]}…): "
-                "start the run again with --resume"
-            )
 
     def _import_libraries(self) -> None:
         """Load what the model needs before memory's baseline is taken."""

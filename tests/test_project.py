@@ -71,6 +71,7 @@ BENCH_ORDER = (
     "memory",
     "environment",
     "describe",
+    "planned",
     "throughput",
     "agreement",
     "energy",

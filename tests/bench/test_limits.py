@@ -36,7 +36,8 @@ def record_of(model: str, **changes: object) -> TrialRecord:
 
 @pytest.mark.parametrize(("model", "status"), [("stuck", "timed_out"), ("shot", "killed")])
 def test_what_was_measured_before_the_end_is_kept(model: str, status: str) -> None:
-    record = record_of(model, time_limit_s=1.0)
+    # enough for a worker to start, also beside other load
+    record = record_of(model, time_limit_s=3.0 if status == "timed_out" else 60.0)
     assert record.status == status
     assert [(point.train_s, point.valid_perplexity.value) for point in record.curve] == [(0.25, 9.0)]
     assert record.train_s == 0.25

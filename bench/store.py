@@ -62,19 +62,7 @@ class RunStore:
         self.check()
         moved = self._move_aside() if self._mode == "force" and self.folder.exists() else None
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            # another run may have made it since it was looked for
-            self.folder.mkdir(exist_ok=self._mode == "resume")
-            self._lock = self._locked_folder()
-            (self.folder / TRIALS).mkdir(exist_ok=True)
-            for name in _FOLDERS:
-                remove_leftovers(self.folder / name)
-            # a record in a folder whose own name is lost by a crash would be lost with it
-            sync_folder(self.folder)
-            sync_folder(self.folder.parent)
-        except FileExistsError as error:
-            self._unlock()
-            raise self._exists() from error
+            self._take_folder()
         except OSError as error:
             self._unlock()
             raise WriteError(f"cannot make {self.folder}: {error.strerror or error}") from error
@@ -82,6 +70,21 @@ class RunStore:
             if moved is not None:
                 os.close(moved)
         return self
+
+    def _take_folder(self) -> None:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(exist_ok=self._mode == "resume")
+        except FileExistsError as error:
+            # another run has made it since it was looked for
+            raise self._exists() from error
+        self._lock = self._locked_folder()
+        (self.folder / TRIALS).mkdir(exist_ok=True)
+        for name in _FOLDERS:
+            remove_leftovers(self.folder / name)
+        # a record in a folder whose own name is lost by a crash would be lost with it
+        sync_folder(self.folder)
+        sync_folder(self.folder.parent)
 
     def _exists(self) -> StoreError:
         return StoreError(f"{self.folder} exists already; go on with --resume, replace it with --force, or use --out")

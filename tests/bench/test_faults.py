@@ -298,6 +298,14 @@ def test_a_folder_that_appeared_since_it_was_looked_for_belongs_to_another(
     assert files(folder) == before
 
 
+def test_a_file_in_the_place_of_the_records_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "trials").touch()
+    with pytest.raises(WriteError, match=r"cannot make .*: File exists"), RunStore(tmp_path, mode="resume"):
+        pass
+    # and the folder is free again
+    RunStore(tmp_path, mode="resume").check()
+
+
 def test_force_moves_no_folder_that_another_run_took_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunStore, "check", lambda _: None)
     with (

@@ -105,8 +105,8 @@ def signalled(scene: Scene, n: int) -> Outcome:
 
 def _forget_interrupted_import(scene: Scene, out: Path, status: int) -> None:
     """An interruption before the runner has loaded is Python's own, and shown as such."""
-    if status in (-signal.SIGINT, 130) and not out.exists():
-        (scene.folder / f"{out.name}.err").unlink()
+    if status == -signal.SIGINT and not out.exists():
+        (scene.folder / f"{out.name}.err").write_bytes(b"")
 
 
 def damaged_records(scene: Scene, n: int) -> Outcome:
@@ -115,6 +115,7 @@ def damaged_records(scene: Scene, n: int) -> Outcome:
     out = scene.new_out()
     scene.run(out)
     whole = finished(out)
+    outcome.finished = len(whole)
     plan = RunInfo.model_validate_json((out / "run.json").read_bytes()).plan
     for trial in plan:
         path = out / "trials" / f"{trial.trial_id}.json"

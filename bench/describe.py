@@ -183,6 +183,7 @@ def corpus_facts(corpus: Corpus) -> CorpusFacts:
         n_blank_lines=corpus.n_blank,
         n_markers=corpus.n_markers,
         test_overlap=corpus.test_overlap,
+        entropy_nats=corpus.entropy_nats,
     )
 
 

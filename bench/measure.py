@@ -150,7 +150,7 @@ class Trial:
         # before anything is read: a record without facts of a text is of no use to a later run
         require_same_code(self.spec)
         self._import_libraries()
-        corpus = self._timed("load_s", lambda: read_corpus(self.spec.corpus))
+        corpus = self._timed("load_s", self._read_corpus)
         self._facts = corpus_facts(corpus)
         require_same_text(self.spec, corpus)
         self._keep(self._so_far())
@@ -164,6 +164,9 @@ class Trial:
         if failed is not None:
             return "invalid", f"{failed.name}: {failed.message}", measured
         return "ok", None, measured
+
+    def _read_corpus(self) -> Corpus:
+        return read_corpus(self.spec.corpus).with_train_fraction(self.spec.train_fraction)
 
     def _import_libraries(self) -> None:
         """Load what the model needs before memory's baseline is taken."""

@@ -11,8 +11,9 @@ from typing import Any
 import lmzoo
 from benchmarks import kenlm_binaries
 from benchmarks.synthetic import zipf_text
-from lmzoo.corpus import Corpus, Split, cut_segments, encode_split
+from lmzoo.corpus import Corpus, Split, encode_split
 from lmzoo.ngram.quantize import quantize
+from lmzoo.parts import cut_segments
 from lmzoo.sources import DATA_VARIABLE, SOURCES
 from lmzoo.text import EOS, NORMALIZERS, UNK, read_text
 

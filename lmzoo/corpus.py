@@ -7,39 +7,32 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import CorpusError, InputError, TooShortError, did_you_mean
-from lmzoo.parts import TEST_START, VALID_START, split_at
+from lmzoo.errors import CorpusError, TooShortError
+from lmzoo.markov import MarkovSource, parse_markov
+from lmzoo.parts import Policy, Text, cut_parts, named_policy, text_of
 from lmzoo.segments import Segments
-from lmzoo.sources import SOURCES, named_source
+from lmzoo.sources import Source, is_named, named_source
 from lmzoo.text import (
     NORMALIZERS,
     TOKENIZERS,
     Normalizer,
-    check_encodable,
     joined_name,
     named_normalizer,
     named_tokenizer,
     read_joined,
     read_text,
-    with_line_feeds,
 )
 from lmzoo.tokens import Tokens, normalized, tokens_of
 from lmzoo.vocab import Ids, Vocab, count_markers, encode_all, vocab_of
-
-Policy = Literal["file", "line", "paragraph", "running"]
-POLICIES: tuple[Policy, ...] = get_args(Policy)
-
-# a text, or what reads it
-Text = str | Callable[[], str]
 
 _PARTS = ({"whole"}, {"train", "test"}, {"train", "valid", "test"})
 
@@ -111,13 +104,20 @@ class Split:
         if self.n_tokens <= n_tokens:
             return self
         whole = int(np.searchsorted(self.starts_D1, n_tokens, side="right")) - 1
-        n_docs = max(whole, 1)
-        end = int(self.starts_D1[n_docs]) if whole else n_tokens
+        return self._first(max(whole, 1), int(self.starts_D1[whole]) if whole else n_tokens)
+
+    def at_least(self, n_tokens: int) -> Split:
+        """The first documents that hold so many tokens; if there is only one, it alone, cut there."""
+        if self.n_tokens <= n_tokens:
+            return self
+        n_docs = int(np.searchsorted(self.starts_D1, n_tokens))
+        return self._first(n_docs, int(self.starts_D1[n_docs]) if len(self) > 1 else n_tokens)
+
+    def _first(self, n_docs: int, end: int) -> Split:
+        """The first documents, the last one cut after token `end` of the split."""
         n_oov = int(np.searchsorted(self.oov_M, end))
-        return Split(
-            name=self.name,
-            vocab=self.vocab,
-            documents=self.documents,
+        return replace(
+            self,
             segments=self.segments[:n_docs] if self.documents != "running" else self.segments,
             ids_N=self.ids_N[:end],
             starts_D1=np.minimum(self.starts_D1[: n_docs + 1], end),
@@ -126,13 +126,16 @@ class Split:
             oov_M=self.oov_M[:n_oov],
             spelling_nats_M=self.spelling_nats_M[:n_oov],
             # a cut document's characters are not counted, so nothing may be divided by them
-            lossless=self.lossless and bool(whole),
+            lossless=self.lossless and bool(end == self.starts_D1[n_docs]),
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Corpus:
-    """Three splits under one vocabulary, and the facts that a record needs about them."""
+    """Three splits under one vocabulary, and the facts that a record needs about them.
+
+    `entropy_nats`: nats per token of the source that the text was drawn from, where that is known.
+    """
 
     name: str
     train: Split
@@ -144,6 +147,7 @@ class Corpus:
     n_blank: int
     n_markers: int
     test_overlap: float
+    entropy_nats: float | None = None
 
     @property
     def tokenizer(self) -> str:
@@ -152,6 +156,29 @@ class Corpus:
     @property
     def normalize(self) -> str:
         return self.vocab.normalizer
+
+    def with_train_fraction(self, fraction: float) -> Corpus:
+        """The same corpus with less to learn from: the first documents that hold this share of the training tokens.
+
+        A single document is cut there.  The symbols, and the other two parts, stay as they are, so that perplexities
+        are on one scale; how often each symbol occurs is counted anew.
+
+        Raises `CorpusError` for what is no share, `TooShortError` for less than one token.
+        """
+        if not 0 < fraction <= 1:
+            raise CorpusError(f"a fraction of the training text is above 0 and at most 1, got {fraction:g}")
+        n_wanted = fraction * self.train.n_tokens
+        if n_wanted < 1:
+            raise TooShortError(
+                f"{fraction:g} of the {self.train.n_tokens:,} training tokens of {self.name} is less than one token; "
+                "take a larger fraction or more text"
+            )
+        train = self.train.at_least(math.ceil(n_wanted))
+        counts_V = np.bincount(train.ids_N, minlength=len(self.vocab)).astype(np.int64)
+        counts_V[self.vocab.bos_id] = len(train)
+        vocab = replace(self.vocab, counts_V=counts_V)
+        train, valid, test = (replace(part, vocab=vocab) for part in (train, self.valid, self.test))
+        return replace(self, train=train, valid=valid, test=test, vocab=vocab)
 
 
 def load_corpus(
@@ -168,7 +195,7 @@ def load_corpus(
     """A corpus by name or path (cut 80/10/10 unless its publishers cut it), or from `train`, `valid`, `test` files.
 
     Args:
-        name: a name in `sources.SOURCES` or the path of a UTF-8 text.
+        name: a name in `sources.SOURCES`, a chain such as `markov:order=1`, or the path of a UTF-8 text.
         train, valid, test: paths; without `valid` the last tenth of the training text serves.  Several `train` paths
             are one text, one after the other.
         tokens: `char` or `word` (default: the corpus's own, else `char`).
@@ -187,17 +214,18 @@ def load_corpus(
     if given and not {"train", "test"} <= set(given):
         raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
     own_unk = False
+    source: Source | None = None
     if given:
         texts: dict[str, Callable[[], str]] = {part: partial(read_joined, paths) for part, paths in given.items()}
         label = joined_name(given["train"])
-    elif str(name) in SOURCES or not _is_there(str(name)):
+    elif is_named(str(name)) or not _is_there(str(name)):
         source = named_source(str(name))
         label, own_unk = source.name, source.own_unk
         tokens, normalize = tokens or source.tokens, normalize or source.normalize
         texts = source.readers()
     else:
         texts, label = {"whole": partial(read_text, Path(str(name)))}, Path(str(name)).name
-    return corpus_from_texts(
+    corpus = corpus_from_texts(
         texts,
         name=label,
         tokens=tokens or "char",
@@ -206,6 +234,16 @@ def load_corpus(
         min_freq=min_freq,
         own_unk=own_unk,
     )
+    return corpus if source is None or source.chain is None else _with_entropy(corpus, source.chain)
+
+
+def _with_entropy(corpus: Corpus, chain: str) -> Corpus:
+    """The corpus and what is known of it: nothing where its tokens are not one by one the symbols of its chain."""
+    is_by_symbols = (corpus.tokenizer, corpus.documents) == ("char", "file") and NORMALIZERS[corpus.normalize].lossless
+    source = MarkovSource.of(parse_markov(chain))
+    # one symbol may be <unk>, two would be taken for one
+    n_unknown = int((corpus.vocab.encode(source.alphabet) == corpus.vocab.unk_id).sum())
+    return replace(corpus, entropy_nats=source.entropy_nats if is_by_symbols and n_unknown <= 1 else None)
 
 
 def _paths(files: str | Path | Sequence[str | Path] | None) -> Sequence[str | Path]:
@@ -242,7 +280,7 @@ def corpus_from_texts(
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))
     normalizer = NORMALIZERS[normalize]
-    parts, n_blank = _cut_parts(texts, policy, normalizer)
+    parts, n_blank = cut_parts(texts, policy, normalizer)
     tokens_of_part = {p: tokens_of(normalized(s, normalizer), TOKENIZERS[tokens]) for p, s in parts.items()}
     vocab = vocab_of(
         tokens_of_part["train"],
@@ -271,14 +309,8 @@ def corpus_from_texts(
     )
 
 
-def _text_of(part: str, given: Text) -> str:
-    text = given if isinstance(given, str) else given()
-    check_encodable(text, f"the {part} text")
-    return with_line_feeds(text)
-
-
 def _nothing_left(part: str, name: str, given: Mapping[str, Text], normalizer: Normalizer) -> str:
-    texts = list(itertools.starmap(_text_of, given.items()))
+    texts = list(itertools.starmap(text_of, given.items()))
     n_read, n_left = (sum(map(len, t)) for t in (texts, map(normalizer.apply, texts)))
     cure = "give more text" if 2 * n_left > n_read else f"{normalizer.name} leaves {n_left} of {n_read} characters"
     return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
@@ -310,49 +342,6 @@ def _encoded(name: str, segments: Segments, tokens: Tokens, vocab: Vocab, docume
         spelling_nats_M=encoded.spelling_nats_M,
         lossless=tokens.lossless,
     )
-
-
-def named_policy(documents: str) -> Policy:
-    """The context policy of this name.  Raises `InputError`, naming the closest."""
-    found = next((policy for policy in POLICIES if policy == documents), None)
-    if found is not None:
-        return found
-    raise InputError(
-        f"no context policy {documents!r}.{did_you_mean(documents, POLICIES)} There are: {', '.join(POLICIES)}"
-    )
-
-
-def _cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, Segments], int]:
-    """Segments of the three parts, and how many blank lines were skipped."""
-    segments: dict[str, Segments] = {}
-    n_blank = 0
-    for part, text in texts.items():
-        segments[part], skipped = cut_segments(_text_of(part, text), policy, normalizer)
-        n_blank += skipped
-    n_end_chars = int(policy != "file")
-    if "whole" in segments:
-        train, valid, test = split_at(segments["whole"], (VALID_START, TEST_START), normalizer, n_end_chars)
-        return {"train": train, "valid": valid, "test": test}, n_blank
-    if "valid" not in segments:
-        train, valid = split_at(segments["train"], (TEST_START,), normalizer, n_end_chars)
-        return {"train": train, "valid": valid, "test": segments["test"]}, n_blank
-    return {part: segments[part] for part in ("train", "valid", "test")}, n_blank
-
-
-def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Segments, int]:
-    """Raw segments of one text: itself, its lines, or its blank-line-separated blocks; and the blank lines skipped."""
-    if policy == "file":
-        return Segments.of([text] if text else []), 0
-    lines = Segments.lines_of(text)
-    rewritten = normalized(lines, normalizer)
-    is_blank_L = np.zeros(len(lines), bool)
-    if rewritten.have_blanks():
-        is_blank_L[:] = [not line.strip(" \t") for line in rewritten]
-    kept = lines.where(~is_blank_L)
-    if policy == "paragraph":
-        is_first_L = np.concatenate(([True], is_blank_L))[: len(lines)]
-        kept = kept.joined(is_first_L[~is_blank_L])
-    return kept, int(is_blank_L.sum())
 
 
 def _count_markers(parts: Mapping[str, Segments], tokens_of_part: Mapping[str, Tokens], vocab: Vocab) -> int:

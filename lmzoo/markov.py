@@ -76,11 +76,6 @@ class MarkovConfig:
             )
 
 
-def is_markov(name: str) -> bool:
-    """Whether a corpus name stands for a chain: `markov`, or `markov:` with options."""
-    return name.partition(":")[0].strip() == NAME
-
-
 def parse_markov(text: str) -> MarkovConfig:
     """The config of `markov:key=value,…`.  Raises `SpecError`, naming the close match of an unknown key."""
     spec = parse_spec(text)
@@ -145,7 +140,7 @@ class MarkovSource:
         equations_CxC[-1] = 1.0
         solved_C = np.linalg.solve(equations_CxC, np.where(contexts_C == self.n_contexts - 1, 1.0, 0.0))
         # what is nearly impossible may come out below 0 by rounding
-        weights_C = np.maximum(solved_C, 0.0)
+        weights_C: Floats = np.maximum(solved_C, 0.0)
         weights_C /= weights_C.sum()
         return weights_C
 

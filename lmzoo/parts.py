@@ -1,15 +1,26 @@
-"""Where one text is cut into its training, validation and test part: the same place for every tokenizer."""
+"""Where texts are cut: into training, validation and test part, the same place for every tokenizer, and into segments.
+
+The context policy says what a segment is, and thereby what a document is: a file, a line or a paragraph.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
 
 import numpy as np
 
+from lmzoo.errors import InputError, did_you_mean
 from lmzoo.segments import Segments
-from lmzoo.text import Normalizer, raw_length
+from lmzoo.text import Normalizer, check_encodable, raw_length, with_line_feeds
 from lmzoo.tokens import normalized
+
+Policy = Literal["file", "line", "paragraph", "running"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+
+# a text, or what reads it
+Text = str | Callable[[], str]
 
 # the parts of a text that is cut here: tenths, but never more than these many characters held out
 VALID_START = (8, 2_000_000)
@@ -51,3 +62,52 @@ def _cut_text(text: str, rewritten: str, marks: Sequence[int], normalizer: Norma
         cuts.append(here)
     cuts.append(len(text))
     return [text[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+def named_policy(documents: str) -> Policy:
+    """The context policy of this name.  Raises `InputError`, naming the closest."""
+    found = next((policy for policy in POLICIES if policy == documents), None)
+    if found is not None:
+        return found
+    raise InputError(
+        f"no context policy {documents!r}.{did_you_mean(documents, POLICIES)} There are: {', '.join(POLICIES)}"
+    )
+
+
+def cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, Segments], int]:
+    """Segments of the three parts, and how many blank lines were skipped."""
+    segments: dict[str, Segments] = {}
+    n_blank = 0
+    for part, text in texts.items():
+        segments[part], skipped = cut_segments(text_of(part, text), policy, normalizer)
+        n_blank += skipped
+    n_end_chars = int(policy != "file")
+    if "whole" in segments:
+        train, valid, test = split_at(segments["whole"], (VALID_START, TEST_START), normalizer, n_end_chars)
+        return {"train": train, "valid": valid, "test": test}, n_blank
+    if "valid" not in segments:
+        train, valid = split_at(segments["train"], (TEST_START,), normalizer, n_end_chars)
+        return {"train": train, "valid": valid, "test": segments["test"]}, n_blank
+    return {part: segments[part] for part in ("train", "valid", "test")}, n_blank
+
+
+def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Segments, int]:
+    """Raw segments of one text: itself, its lines, or its blank-line-separated blocks; and the blank lines skipped."""
+    if policy == "file":
+        return Segments.of([text] if text else []), 0
+    lines = Segments.lines_of(text)
+    rewritten = normalized(lines, normalizer)
+    is_blank_L = np.zeros(len(lines), bool)
+    if rewritten.have_blanks():
+        is_blank_L[:] = [not line.strip(" \t") for line in rewritten]
+    kept = lines.where(~is_blank_L)
+    if policy == "paragraph":
+        is_first_L = np.concatenate(([True], is_blank_L))[: len(lines)]
+        kept = kept.joined(is_first_L[~is_blank_L])
+    return kept, int(is_blank_L.sum())
+
+
+def text_of(part: str, given: Text) -> str:
+    text = given if isinstance(given, str) else given()
+    check_encodable(text, f"the {part} text")
+    return with_line_feeds(text)

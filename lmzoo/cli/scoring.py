@@ -70,7 +70,8 @@ def star(model: LanguageModel[Any]) -> str:
 
 def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
     """A file, or standard input, encoded for a model; by default cut into documents as its training text was."""
-    from lmzoo.corpus import cut_segments, encode_split, named_policy
+    from lmzoo.corpus import encode_split
+    from lmzoo.parts import cut_segments, named_policy
 
     policy = named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))
     segments, n_blank = cut_segments(read_input(name), policy, NORMALIZERS[model.vocab.normalizer])

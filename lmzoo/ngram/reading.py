@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmzoo.corpus import Policy, cut_segments
 from lmzoo.errors import InputError
+from lmzoo.parts import Policy, cut_segments
 from lmzoo.segments import Segments
 from lmzoo.text import Normalizer, Tokenizer, check_encodable, read_blocks, with_line_feeds
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.corpus import Policy, Split, cut_segments, encode_split, named_policy
+from lmzoo.corpus import Split, encode_split
 from lmzoo.errors import InputError, TokenError, TooShortError, VocabularyMismatchError
 from lmzoo.ngram.columns import Column, Room, Spool
 from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.reading import CHUNK_CHARS, chunks_of, items_of, texts_of
 from lmzoo.ngram.trainer import model_of, room_for
+from lmzoo.parts import Policy, cut_segments, named_policy
 from lmzoo.spec import configure
 from lmzoo.text import named_normalizer, named_tokenizer
 from lmzoo.tokens import normalized, taken, tokens_of

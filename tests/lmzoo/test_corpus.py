@@ -11,8 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lmzoo
-from lmzoo.corpus import POLICIES, corpus_from_texts, cut_segments, encode_split, load_corpus
+from lmzoo.corpus import corpus_from_texts, encode_split, load_corpus
 from lmzoo.errors import CorpusError, InputError, TextError, TokenError, TooShortError, UnknownCorpusError
+from lmzoo.parts import POLICIES, cut_segments
 from lmzoo.text import NORMALIZERS
 from lmzoo.vocab import build_vocab
 

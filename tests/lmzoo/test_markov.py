@@ -19,7 +19,7 @@ from lmzoo.errors import InputError, NotNormalizedError, OptionValueError, SpecE
 from lmzoo.evaluation import evaluate, token_nats
 from lmzoo.expectation import expected_nats
 from lmzoo.ids import split_from_ids
-from lmzoo.markov import MarkovConfig, MarkovSource, is_markov, markov_text, parse_markov
+from lmzoo.markov import MarkovConfig, MarkovSource, markov_text, parse_markov
 from lmzoo.vocab import Vocab, build_vocab
 from tests.lmzoo.toy import FixedModel, HistoryModel, UniformModel
 
@@ -258,9 +258,6 @@ class TestOptions:
         assert parse_markov(
             "markov:order=1,symbols=3,seed=4,length=10,concentration=0.5,symmetric=true"
         ) == MarkovConfig(order=1, symbols=3, seed=4, length=10, concentration=0.5, symmetric=True)
-        assert is_markov("markov")
-        assert is_markov("markov:seed=1")
-        assert not is_markov("markovian.txt")
 
     @pytest.mark.parametrize(
         ("text", "error", "message"),

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.budget import Budget
-from lmzoo.corpus import Corpus, Policy, Split, corpus_from_texts, encode_split
+from lmzoo.corpus import Corpus, Split, corpus_from_texts, encode_split
 from lmzoo.interface import Progress
+from lmzoo.parts import Policy
 from lmzoo.vocab import Vocab, build_vocab
 
 

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lmzoo
-from lmzoo.corpus import Corpus, cut_segments
+from lmzoo.corpus import Corpus
 from lmzoo.errors import InputError, TextError, TokenError, TooShortError
 from lmzoo.ngram import reading
 from lmzoo.ngram.discounts import DiscountWarning
 from lmzoo.ngram.model import NgramModel
+from lmzoo.parts import cut_segments
 from lmzoo.text import NORMALIZERS, TOKENIZERS
 from tests.lmzoo.ngram.test_bounded import assert_same
 

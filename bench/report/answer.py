@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bench.report import wording
+from bench.report.excess import nearest_sentence
 from bench.report.rows import Pair, Row, ranked
 from bench.report.tables import targets_of
 from bench.stats import over_seeds
@@ -26,6 +27,7 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
     if not order:
         return ["No model finished with a perplexity."]
     sentences = [_winner(order, pairs), *_winner_without_oov(order)]
+    sentences += nearest_sentence(order, _name(order[0], order))
     neural = [row for row in order if row.family == "neural"]
     counting = [row for row in order if row.family == "counting"]
     if order[0].family == "neural" and counting:

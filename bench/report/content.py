@@ -10,9 +10,10 @@ from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, Environment
 from bench.report import notices, wording
 from bench.report.answer import answer
+from bench.report.distance import distance_sheets
 from bench.report.reading import Run
 from bench.report.rows import Group, Pair, Row
-from bench.report.sheets import Sheet, sheets_of
+from bench.report.sheets import Part, Sheet, sheets_of
 from bench.report.tried import configurations
 
 
@@ -69,11 +70,17 @@ def _group_sections(
     level = 2 if alone else 3
     by_part = {figure.stem.split("-")[0]: figure for figure in figures}
     parts = []
-    for title, stems, sheets in sheets_of(rows, pairs, given):
+    for title, stems, sheets in _with_distances(sheets_of(rows, pairs, given), rows):
         drawn = tuple(by_part[stem] for stem in stems if stem in by_part)
         if sheets or drawn:
             parts.append(Section(title=title, level=level, figures=drawn, sheets=sheets))
     return [head, *parts]
+
+
+def _with_distances(parts: Sequence[Part], rows: Sequence[Row]) -> list[Part]:
+    """The parts, distances to a known source under the ranking, which comes first."""
+    (title, stems, sheets), *others = parts
+    return [(title, stems, [*sheets, *distance_sheets(rows)]), *others]
 
 
 def _tested_on(rows: Sequence[Row]) -> str:

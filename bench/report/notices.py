@@ -5,15 +5,18 @@ The terminal and the report say the same: both take their sentences from here.  
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 from bench.plan import QUICK_BUDGET_S
-from bench.records import CorpusFacts, TrialRecord, TrialSpec
+from bench.records import FINE, CorpusFacts, TrialRecord, TrialSpec
 from bench.report import wording
 
 # from these shares on, of test lines in the training text and of test tokens that it does not have
 _OVERLAP_WORTH_A_WARNING = 0.01
 _OOV_WORTH_A_WARNING = 0.05
+# standard errors below the entropy of its source at which a model's nats are no chance: 1 in 30,000
+_BEYOND_NOISE = 4.0
 
 
 def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: Sequence[TrialRecord]) -> list[str]:
@@ -21,6 +24,7 @@ def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: S
     return list(
         dict.fromkeys(
             [
+                *below_source(records),
                 *about_plan(plan),
                 *about_texts(corpora),
                 *about_load(records),
@@ -65,6 +69,33 @@ def about_texts(corpora: Sequence[CorpusFacts]) -> list[str]:
             )
     # two tokenizers of one text share its lines
     return list(dict.fromkeys(found))
+
+
+def below_source(records: Sequence[TrialRecord]) -> list[str]:
+    """Models whose perplexity no honest model can have: the text's source is known, and they are below its entropy."""
+    models = list(dict.fromkeys(record.trial.model for record in records if is_below_source(record)))
+    if not models:
+        return []
+    return [
+        f"WRONG: {wording.listed(models)} scored below the entropy of the source that the text was drawn from, by more "
+        "than noise; that is a fault of measuring, or test text was seen in training"
+    ]
+
+
+def is_below_source(record: TrialRecord) -> bool:
+    """Whether a trial's nats per token are more than four standard errors below the known entropy of its text."""
+    measured, entropy_nats = record.measured, record.corpus.entropy_nats if record.corpus else None
+    if measured is None or entropy_nats is None or record.status not in FINE:
+        return False
+    blocks = [(nats, n) for nats, n in zip(measured.block_nats, measured.block_tokens, strict=True) if nats is not None]
+    if len(blocks) < max(len(measured.block_nats), 2):
+        return False
+    n_tokens = sum(n for _, n in blocks)
+    excess = math.fsum(nats for nats, _ in blocks) / n_tokens - entropy_nats
+    # of a ratio of sums, from what each block has more or less than its share
+    squares = math.fsum((nats - (entropy_nats + excess) * n) ** 2 for nats, n in blocks)
+    error = math.sqrt(squares * len(blocks) / (len(blocks) - 1)) / n_tokens
+    return excess < -_BEYOND_NOISE * error
 
 
 def oov_share(facts: CorpusFacts) -> float:

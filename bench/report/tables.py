@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.records import CorpusFacts, CurvePoint, Figure, Measured, RunInfo, TallyRecord, TrialRecord
+from bench.report.excess import excess_of
 from bench.report.rows import Group, Number, Pair, Row, geometric_mean, mean, median
 from bench.stats import Crossing, first_crossing
 from bench.store import write_atomically
@@ -26,7 +27,7 @@ SUMMARY_COLUMNS = (
     *("train_s", "wall_s", "train_tokens_per_s", "eval_tokens_per_s", "next_token_us", "next_token_us_p99"),
     *("peak_rss_bytes", "baseline_rss_bytes", "peak_device_bytes", "peak_device_reserved_bytes"),
     *("is_adaptive", "vocab_fingerprint", "kernel", "threads", "rules_version"),
-    *("cpu_joules", "device_joules", "energy_source"),
+    *("cpu_joules", "device_joules", "energy_source", "excess_nats_per_token"),
 )
 TARGET_COLUMNS = (
     *("model", *GROUP_COLUMNS, "device", "seed", "target_name", "target_perplexity"),
@@ -78,6 +79,7 @@ def summary_of(row: Row) -> dict[str, Cell]:
     costs_from = row.fine or row.records
     tallies = [m.test for m in row.measured]
     facts = [record.corpus for record in row.records if record.corpus]
+    excess = excess_of(row)
     return {
         **_row_columns(row),
         "status": row.status,
@@ -96,6 +98,7 @@ def summary_of(row: Row) -> dict[str, Cell]:
         "rules_version": row.group.rules_version,
         "energy_source": " / ".join(dict.fromkeys(source for record in costs_from for source in _sources(record)))
         or None,
+        "excess_nats_per_token": excess.nats if excess else None,
         **{name: geometric_mean(of(m).number for m in row.measured) for name, of in _PERPLEXITIES.items()},
         **{name: mean(of(m).number for m in row.measured) for name, of in _MEANS.items()},
         **{name: median(value(m) for m in row.measured) for name, value in _MEDIANS.items()},

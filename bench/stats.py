@@ -162,6 +162,31 @@ def over_seeds(times_s: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class Slope:
+    """A power law y = exp(intercept) x**slope, and the standard error of its slope."""
+
+    slope: float
+    error: float
+    intercept: float
+
+    def at(self, x: float) -> float:
+        return math.exp(self.intercept + self.slope * math.log(x))
+
+
+def power_law(points: Sequence[tuple[float, float]]) -> Slope:
+    """Least squares of ln y on ln x over three points or more, at two different x or more, all above 0."""
+    x = np.log([point[0] for point in points])
+    y = np.log([point[1] for point in points])
+    deviations = x - x.mean()
+    spread = float(deviations @ deviations)
+    slope = float(deviations @ y) / spread
+    intercept = float(y.mean() - slope * x.mean())
+    residuals = y - intercept - slope * x
+    variance = float(residuals @ residuals) / (len(points) - 2)
+    return Slope(slope=slope, error=math.sqrt(variance / spread), intercept=intercept)
+
+
 def student_t_p(t: float, df: float) -> float:
     """P(|T| > |t|) of Student's t with `df` (above 0) degrees of freedom."""
     return 1.0 if t == 0 else _incomplete_beta(df / (df + t * t), df / 2, 0.5)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.report.content import Figure, Report, report_of
 from bench.report.markdown import to_markdown
 from bench.report.reading import read_run
-from bench.report.rows import Group, Row, groups_of, pairs_of, rows_of
+from bench.report.rows import groups_of, pairs_of, rows_of
+from bench.report.scaling import Series, series_of, write_scaling
 from bench.report.tables import write_tables
 from bench.store import write_atomically
 
-MOST_GROUPS_DRAWN = 12
+# nobody looks through the plots of hundreds of texts, and those of one take a second
+MOST_DRAWN = 12
 
 
 def build_report(folder: Path) -> list[str]:
@@ -28,23 +30,19 @@ def build_report(folder: Path) -> list[str]:
     pairs = {group: pairs_of(rows) for group, rows in groups.items()}
     # tables first: nothing that follows can lose them
     write_tables(folder / "tables", run.info, groups, [pair for members in pairs.values() for pair in members])
-    drawn = _worth_drawing(groups)
+    several = series_of(groups)
+    write_scaling(folder / "tables", several)
+    drawn = several[:MOST_DRAWN]
     figures, warnings = _draw(folder / "plots", drawn)
-    if len(drawn) < len(groups):
-        some = f"plots are there for {len(drawn)} of {len(groups)} tables, whole training texts first"
+    if len(drawn) < len(several):
+        some = f"plots are there for {len(drawn)} of {len(several)} texts"
         run = dataclasses.replace(run, warnings=(*run.warnings, f"{some}; the figures of all are in tables/"))
-    report = report_of(run, groups, pairs, figures)
+    report = report_of(run, several, pairs, figures)
     write_atomically(folder / "report.md", _encoded(to_markdown(report)))
     return [*run.warnings, *warnings, *_write_html(folder, report)]
 
 
-def _worth_drawing(groups: Mapping[Group, Sequence[Row]]) -> dict[Group, Sequence[Row]]:
-    """The groups that get plots, in their order: nobody looks through hundreds, and those of a group take a second."""
-    chosen = set(sorted(groups, key=lambda group: group.train_fraction != 1)[:MOST_GROUPS_DRAWN])
-    return {group: rows for group, rows in groups.items() if group in chosen}
-
-
-def _draw(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[Figure], list[str]]:
+def _draw(folder: Path, several: Sequence[Series]) -> tuple[list[Figure], list[str]]:
     if missing := _missing("matplotlib"):
         return [], [f"no plots: {missing}"]
     try:
@@ -52,7 +50,7 @@ def _draw(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[Fig
     # matplotlib refuses to load for many reasons (settings of the user's, broken fonts); the tables do without it
     except Exception as error:
         return [], [f"no plots: matplotlib cannot be loaded: {type(error).__name__}: {error}"]
-    return draw_all(folder, groups)
+    return draw_all(folder, several)
 
 
 def _write_html(folder: Path, report: Report) -> list[str]:

@@ -13,6 +13,7 @@ from bench.report.answer import answer
 from bench.report.distance import distance_sheets
 from bench.report.reading import Run
 from bench.report.rows import Group, Pair, Row
+from bench.report.scaling import Series, scaling_sheets
 from bench.report.sheets import Part, Sheet, sheets_of
 from bench.report.tried import configurations
 
@@ -46,23 +47,25 @@ class Report:
 
 
 def report_of(
-    run: Run, groups: Mapping[Group, Sequence[Row]], pairs: Mapping[Group, Sequence[Pair]], figures: Sequence[Figure]
+    run: Run, several: Sequence[Series], pairs: Mapping[Group, Sequence[Pair]], figures: Sequence[Figure]
 ) -> Report:
-    """The report of a run: a part per group, then what holds for all."""
+    """The report of a run: a part per text, about its largest fraction, then what holds for all."""
     sections: list[Section] = []
-    for group, rows in groups.items():
-        own = [figure for figure in figures if figure.group == group]
-        sections += _group_sections(group, rows, pairs[group], run, own, alone=len(groups) == 1)
+    for series in several:
+        own = [figure for figure in figures if figure.group == series.whole]
+        sections += _text_sections(series, pairs[series.whole], run, own, alone=len(several) == 1)
     sections += [section for section in (_unavailable(run), _warnings(run)) if section.bullets]
     sections += [_reading(), _provenance(run)]
     quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
     return Report(title=f"Language models compared: {run.info.run_id}{quick}", sections=sections)
 
 
-def _group_sections(
-    group: Group, rows: Sequence[Row], pairs: Sequence[Pair], run: Run, figures: Sequence[Figure], *, alone: bool
+def _text_sections(
+    series: Series, pairs: Sequence[Pair], run: Run, figures: Sequence[Figure], *, alone: bool
 ) -> list[Section]:
-    """With several groups, each has a heading of its own and its parts stand one level lower."""
+    """With several texts, each has a heading of its own and its parts stand one level lower."""
+    group = series.whole
+    rows = series.groups[group]
     given = run.info.target_perplexities
     lead = answer(rows, pairs, given)
     where = f"On {group.title}{_tested_on(rows)}:"
@@ -70,11 +73,16 @@ def _group_sections(
     level = 2 if alone else 3
     by_part = {figure.stem.split("-")[0]: figure for figure in figures}
     parts = []
-    for title, stems, sheets in _with_distances(sheets_of(rows, pairs, given), rows):
+    for title, stems, sheets in [*_scaling(series), *_with_distances(sheets_of(rows, pairs, given), rows)]:
         drawn = tuple(by_part[stem] for stem in stems if stem in by_part)
         if sheets or drawn:
             parts.append(Section(title=title, level=level, figures=drawn, sheets=sheets))
     return [head, *parts]
+
+
+def _scaling(series: Series) -> list[Part]:
+    """What more text is worth comes first, where several fractions were learned from."""
+    return [("More training text", ("scaling",), scaling_sheets(series))] if series.is_several else []
 
 
 def _with_distances(parts: Sequence[Part], rows: Sequence[Row]) -> list[Part]:
@@ -164,8 +172,12 @@ def _load(run: Run) -> list[tuple[str, str]]:
 
 
 def _corpora(run: Run) -> list[CorpusFacts]:
-    """What was read, those of the trials included (a fraction of a training text has a vocabulary of its own)."""
-    return list(dict.fromkeys([*run.info.corpora, *[record.corpus for record in run.records if record.corpus]]))
+    """What was read, those of the trials included; a text of which a fraction was learned from stands there whole."""
+    found = [*run.info.corpora, *[record.corpus for record in run.records if record.corpus]]
+    whole: dict[CorpusFacts, CorpusFacts] = {}
+    for facts in found:
+        whole.setdefault(facts.model_copy(update={"n_train_tokens": 0, "n_train_documents": 0}), facts)
+    return list(whole.values())
 
 
 def _corpus_sheet(facts: CorpusFacts) -> Sheet:

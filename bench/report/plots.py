@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ from bench.report.drawing import (
     styles,
     write_key,
 )
-from bench.report.rows import Group, Row, ranked
+from bench.report.rows import Row, ranked
+from bench.report.scaling import Series
+from bench.report.scaling_plot import draw_scaling
 from bench.report.sheets import above_baseline, number
 from bench.report.tables import counting_levels, seed_curves, summary_of
 
@@ -64,22 +67,29 @@ class Dot:
 Drawer = Callable[[Sequence[Row], Path, str], str]
 
 
-def draw_all(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> tuple[list[content.Figure], list[str]]:
-    """Draw every plot of every group: the figures that came out, and a warning for each that did not."""
+def draw_all(folder: Path, several: Sequence[Series]) -> tuple[list[content.Figure], list[str]]:
+    """Draw every plot of each text: the figures that came out, and a warning for each that did not."""
     figures, warnings = [], []
-    for place, (group, rows) in enumerate(groups.items(), start=1):
-        for name, (title, draw) in PLOTS.items():
+    for place, series in enumerate(several, start=1):
+        for name, (title, draw) in _plots_of(series).items():
             stem = name if place == 1 else f"{name}-{place}"
             try:
                 with style_sheet():
-                    alt = draw(rows, folder, stem)
+                    alt = draw(folder, stem)
             # a plot is never worth the tables: whatever went wrong in drawing is told and left
             except Exception as error:
                 warnings.append(f"plot {stem} could not be drawn: {type(error).__name__}: {error}")
                 continue
             if alt:
-                figures.append(content.Figure(stem=stem, title=title, alt=alt, group=group))
+                figures.append(content.Figure(stem=stem, title=title, alt=alt, group=series.whole))
     return figures, warnings
+
+
+def _plots_of(series: Series) -> Mapping[str, tuple[str, Callable[[Path, str], str]]]:
+    """The plots of the largest fraction, and before them, where there are several, one over all."""
+    rows = series.groups[series.whole]
+    own = {name: (title, partial(draw, rows)) for name, (title, draw) in PLOTS.items()}
+    return {"scaling": ("more training text", partial(draw_scaling, series))} | own if series.is_several else own
 
 
 def draw_perplexity(rows: Sequence[Row], folder: Path, stem: str) -> str:

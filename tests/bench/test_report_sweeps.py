@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from bench.records import TrialRecord
 from bench.report import build, plots
 from bench.report.build import build_report
 from bench.report.reading import read_run
-from bench.report.rows import Group
+from bench.report.scaling import Series
 from bench.report.tried import configurations
 from tests.bench.synthetic import facts, failed, ok, trial, write
 
@@ -19,16 +19,16 @@ KJV = facts("kjv", sha256="cd" * 32)
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
-    """Text and share of each group that is drawn; nothing is."""
-    groups: list[tuple[str, float]] = []
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are drawn; nothing is."""
+    texts: list[str] = []
 
-    def note(_: Path, chosen: Mapping[Group, object]) -> tuple[list[object], list[str]]:
-        groups.extend((group.corpus, group.train_fraction) for group in chosen)
+    def note(_: Path, several: Sequence[Series]) -> tuple[list[object], list[str]]:
+        texts.extend(series.whole.corpus for series in several)
         return [], []
 
     monkeypatch.setattr(plots, "draw_all", note)
-    return groups
+    return texts
 
 
 def on_shares() -> list[TrialRecord]:
@@ -39,19 +39,17 @@ def on_shares() -> list[TrialRecord]:
     ]
 
 
-def test_of_many_comparisons_those_on_whole_texts_are_drawn_first(
-    tmp_path: Path, drawn: list[tuple[str, float]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build, "MOST_GROUPS_DRAWN", 3)
+def test_of_many_texts_the_first_are_drawn(tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MOST_DRAWN", 1)
     (warning,) = build_report(write(tmp_path, on_shares()))
-    assert drawn == [("genesis", 0.25), ("genesis", 1.0), ("kjv", 1.0)]
-    assert warning.startswith("plots are there for 3 of 6 tables")
+    assert drawn == ["genesis"]
+    assert warning.startswith("plots are there for 1 of 2 texts")
     assert warning in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
-def test_a_few_comparisons_are_all_drawn(tmp_path: Path, drawn: list[tuple[str, float]]) -> None:
+def test_a_few_texts_are_all_drawn(tmp_path: Path, drawn: list[str]) -> None:
     assert build_report(write(tmp_path, on_shares())) == []
-    assert len(drawn) == 6
+    assert drawn == ["genesis", "kjv"]
 
 
 def test_a_configuration_counts_once_whatever_its_seeds_and_devices(tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def _cell(row: Row | None, measure: Measure) -> str:
 def _slope_text(slope: Slope | None) -> str:
     if slope is None:
         return wording.NOT_AVAILABLE
-    return f"{slope.slope:.3f} ± {slope.error:.3f}"
+    # + 0.0: what rounds to nothing has no sign
+    return f"{round(slope.slope, 3) + 0.0:.3f} ± {slope.error:.3f}"
 
 
 def _failures(lines: Sequence[tuple[str, Sequence[Row]]]) -> list[str]:

@@ -21,6 +21,7 @@ from bench.records import CorpusSpec, TrialRecord
 from lmzoo.budget import Budget
 from lmzoo.errors import DivergedError, SpecError
 from lmzoo.interface import Progress
+from lmzoo.markov import MarkovConfig, MarkovSource
 from lmzoo.tally import Tally
 from tests.bench.stubs import make_trial
 from tests.bench.test_agreement import OnDevice
@@ -343,3 +344,26 @@ def test_a_tally_without_known_tokens_has_a_reason_for_each_missing_figure() -> 
     assert record.perplexity_no_oov.reason == "every token is out of vocabulary"
     assert record.bits_per_char.reason
     assert record.bits_per_byte.reason
+
+
+def test_a_fraction_of_the_training_text_is_learned_from_and_the_rest_stays(corpus: CorpusSpec) -> None:
+    whole, part = (run(corpus, "trigram", train_fraction=fraction) for fraction in (1.0, 0.25))
+    assert whole.corpus is not None and part.corpus is not None
+    assert part.corpus.n_train_tokens == math.ceil(0.25 * whole.corpus.n_train_tokens)
+    assert part.measured is not None
+    assert part.measured.train_tokens == part.corpus.n_train_tokens
+    # nothing else differs
+    same = part.corpus.model_copy(update={"n_train_tokens": whole.corpus.n_train_tokens})
+    assert same == whole.corpus
+
+
+def test_a_fraction_that_leaves_nothing_is_a_failed_trial(corpus: CorpusSpec) -> None:
+    record = run(corpus, train_fraction=1e-6)
+    assert (record.status, record.measured) == ("failed", None)
+    assert "is less than one token; take a larger fraction or more text" in (record.reason or "")
+
+
+def test_the_entropy_of_a_known_source_is_in_the_record() -> None:
+    record = run(CorpusSpec(name="markov:order=1,symbols=5,length=3000"), "bigram")
+    known = MarkovSource.of(MarkovConfig(order=1, symbols=5)).entropy_nats
+    assert record.corpus is not None and record.corpus.entropy_nats == known

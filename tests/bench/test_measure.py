@@ -348,7 +348,8 @@ def test_a_tally_without_known_tokens_has_a_reason_for_each_missing_figure() -> 
 
 def test_a_fraction_of_the_training_text_is_learned_from_and_the_rest_stays(corpus: CorpusSpec) -> None:
     whole, part = (run(corpus, "trigram", train_fraction=fraction) for fraction in (1.0, 0.25))
-    assert whole.corpus is not None and part.corpus is not None
+    assert whole.corpus is not None
+    assert part.corpus is not None
     assert part.corpus.n_train_tokens == math.ceil(0.25 * whole.corpus.n_train_tokens)
     assert part.measured is not None
     assert part.measured.train_tokens == part.corpus.n_train_tokens
@@ -366,4 +367,5 @@ def test_a_fraction_that_leaves_nothing_is_a_failed_trial(corpus: CorpusSpec) ->
 def test_the_entropy_of_a_known_source_is_in_the_record() -> None:
     record = run(CorpusSpec(name="markov:order=1,symbols=5,length=3000"), "bigram")
     known = MarkovSource.of(MarkovConfig(order=1, symbols=5)).entropy_nats
-    assert record.corpus is not None and record.corpus.entropy_nats == known
+    assert record.corpus is not None
+    assert record.corpus.entropy_nats == known

@@ -19,7 +19,7 @@ import pytest
 
 from bench import agreement, energy, environment, measure, plan, stats, throughput
 from bench.records import RULES_VERSION
-from bench.report import notices, reading, rows, tables
+from bench.report import notices, reading, rows, scaling, tables
 from lmzoo import budget, corpus, driver, evaluation, tally
 
 Breach = Callable[[pytest.MonkeyPatch], None]
@@ -48,14 +48,14 @@ def replaced(place: Any, name: str, wrong: Any) -> Breach:
 
 
 def train_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut_parts = corpus._cut_parts
+    cut_parts = corpus.cut_parts
 
     def leaking(*arguments: Any) -> Any:
         parts, n_blank = cut_parts(*arguments)
         both = corpus.Segments.of([*parts["train"], *parts["test"]])
         return parts | {"train": both}, n_blank
 
-    monkeypatch.setattr(corpus, "_cut_parts", leaking)
+    monkeypatch.setattr(corpus, "cut_parts", leaking)
 
 
 def validate_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,6 +273,25 @@ def rank_unlike_texts_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "_group", one)
 
 
+def rank_amounts_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = rows._group
+    whole = {"train_fraction": 1.0}
+    monkeypatch.setattr(rows, "_group", lambda *arguments: dataclasses.replace(group(*arguments), **whole))
+
+
+def give_fractions_a_vocabulary_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_train_fraction = corpus.Corpus.with_train_fraction
+
+    def own(whole: corpus.Corpus, fraction: float) -> corpus.Corpus:
+        part = with_train_fraction(whole, fraction)
+        seen = [i for i, n in enumerate(part.vocab.counts_V) if n or i < 2]
+        tokens = tuple(part.vocab.tokens[i] for i in seen)
+        vocab = dataclasses.replace(part.vocab, tokens=tokens, counts_V=part.vocab.counts_V[seen])
+        return dataclasses.replace(part, vocab=vocab)
+
+    monkeypatch.setattr(corpus.Corpus, "with_train_fraction", own)
+
+
 def leave_failures_out(monkeypatch: pytest.MonkeyPatch) -> None:
     read_run = reading.read_run
 
@@ -388,6 +407,30 @@ RULES = (
         says="models that differ by chance alone are called different in 5 % of cases at most",
         test=f"{STATS}::test_equal_models_are_called_different_in_about_5_percent",
         breach=replaced(stats, "student_t_p", lambda t, df: math.erfc(abs(t))),
+    ),
+    Rule(
+        section="Quality",
+        says="a model below the known entropy of its text is a fault",
+        test="tests/bench/test_report_excess.py::test_what_is_below_the_source_is_said_loudly",
+        breach=replaced(notices, "is_below_source", lambda record: False),
+    ),
+    Rule(
+        section="Fractions of the training text",
+        says="models that learned from different amounts are never ranked together",
+        test=f"{TABLES}::test_fractions_of_the_training_text_are_groups_of_their_own",
+        breach=rank_amounts_together,
+    ),
+    Rule(
+        section="Fractions of the training text",
+        says="the vocabulary is the same for all",
+        test="tests/lmzoo/test_corpus_fraction.py::TestFraction::test_only_the_amount_of_training_text_differs",
+        breach=give_fractions_a_vocabulary_of_their_own,
+    ),
+    Rule(
+        section="Fractions of the training text",
+        says="a slope is fitted where three amounts of text went well",
+        test="tests/bench/test_report_scaling.py::TestSeries::test_a_slope_takes_three_points",
+        breach=replaced(scaling, "MIN_POINTS", 4),
     ),
     Rule(
         section="Two clocks",

@@ -128,8 +128,8 @@ def _reading() -> Section:
             "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary, "
             "scored as <unk>. Without OOV: perplexity over the other tokens; the two may rank models differently, as "
             "what <unk> is given is a matter of a model's smoothing. Intervals and tests are over all tokens.",
-            "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv, and, where models "
-            "learned from several fractions of the text, scaling.csv.",
+            "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv, and scaling.csv "
+            "where models learned from several fractions of the text.",
         ),
     )
 

@@ -92,6 +92,12 @@ class TestSeries:
         assert [tokens for tokens, _ in points_of(line, MEASURES[0])] == [80_000, 160_000]
         assert slope_of(line, MEASURES[0]) is None
 
+    def test_a_slope_takes_three_points(self, tmp_path):
+        for n in (2, 3):
+            records = [at("kn5", f, 8 / f) for f in FRACTIONS[-n:]]
+            (one,) = series_of(groups_of(rows_of(read_run(write(tmp_path / str(n), records)))))
+            assert (slope_of(one.lines["kn5", "cpu"], MEASURES[0]) is None) is (n == 2)
+
     def test_a_fraction_reads_as_one(self):
         assert list(map(fraction_text, FRACTIONS)) == ["1/16", "1/8", "1/4", "1/2", "1"]
         assert fraction_text(1 / 3) == "1/3"

@@ -91,6 +91,7 @@ def describe(device: str = "cpu", *, was_shared: bool | None = None) -> dict[str
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu_model": _cpu_model(),
         "n_cpus_usable": n_cpus_usable(),
+        "n_cpus": os.cpu_count(),
         "load_1min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "memory_total_bytes": memory_total_bytes(),
         "versions": _versions(),

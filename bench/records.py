@@ -231,6 +231,7 @@ class Environment(_Record):
     platform: str
     cpu_model: str
     n_cpus_usable: int
+    n_cpus: int | None = Field(default=None, description="CPUs of the whole machine, whose load `load_1min` is")
     load_1min: float | None
     memory_total_bytes: int | None
     versions: dict[str, str]

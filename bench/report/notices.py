@@ -109,14 +109,18 @@ def about_load(records: Iterable[TrialRecord]) -> list[str]:
     n_cores = 0
     for record in records:
         machine = record.environment
-        if machine and machine.load_1min is not None and machine.load_1min > machine.n_cpus_usable:
+        if machine is None or machine.load_1min is None:
+            continue
+        # the load is the whole machine's, also where a trial may use a part of its CPUs
+        n_machine = machine.n_cpus or machine.n_cpus_usable
+        if machine.load_1min > n_machine:
             loads[record.trial.model] = max(loads.get(record.trial.model, 0.0), machine.load_1min)
-            n_cores = machine.n_cpus_usable
+            n_cores = n_machine
     if not loads:
         return []
     range_text = load_range(list(loads.values()))
     return [
-        f"the machine was busy (load {range_text} on {n_cores} usable cores) during {wording.listed(list(loads))}: "
+        f"the machine was busy (load {range_text} on {n_cores} cores) during {wording.listed(list(loads))}: "
         "their times, and under a budget of seconds their perplexities, may be worse than on a free machine"
     ]
 

@@ -32,15 +32,23 @@ def report_of(folder: Path) -> str:
 def test_load_above_the_number_of_cores_names_models_and_load() -> None:
     records = [on_load("kn5", 2.0), on_load("mlp", 2.31), on_load("mlp", 7.04, seed=1), on_load("rnn", 3.5)]
     (notice,) = notices.about_load([*records, on_load("bigram", None)])
-    assert "load 3.5 to 7.0 on 2 usable cores" in notice
+    assert "load 3.5 to 7.0 on 2 cores" in notice
     assert "during mlp and rnn:" in notice
     assert notices.about_load(records[:1]) == []
+
+
+def test_the_load_is_the_whole_machines_also_beside_a_trial_that_has_one_cpu_of_it() -> None:
+    record = on_load("kn5", 3.0)
+    assert record.environment is not None
+    for n_cpus, n_notices in ((4, 0), (2, 1)):
+        machine = record.environment.model_copy(update={"n_cpus_usable": 1, "n_cpus": n_cpus})
+        assert len(notices.about_load([record.model_copy(update={"environment": machine})])) == n_notices
 
 
 def test_the_report_shows_load_in_warnings_and_provenance(tmp_path: Path) -> None:
     text = report_of(write(tmp_path, [on_load("kn5", 0.5), on_load("mlp", 7.04)]))
     warnings, provenance = text.split("## Warnings")[1].split("## Provenance")
-    assert "load 7.0 on 2 usable cores" in warnings
+    assert "load 7.0 on 2 cores" in warnings
     assert "0.5 to 7.0 (mean of a minute)" in provenance
 
 

@@ -51,8 +51,10 @@ class ProgressView:
         self._n_trials = n_trials
         self._name_tokenizers = name_tokenizers
         self._n_started = 0
+        self._n_ended = 0
         self._bars: Progress | None = None
-        self._task: TaskID | None = None
+        # one for each trial that runs, by its id: several may run side by side
+        self._tasks: dict[str, TaskID] = {}
 
     @contextmanager
     def showing(self) -> Iterator[ProgressView]:
@@ -79,6 +81,7 @@ class ProgressView:
         few = len(records) <= _FEW
         for record in records:
             self._n_started += 1
+            self._n_ended += 1
             if few or record.status not in FINE:
                 self._line(record, "there already")
         if not few:
@@ -88,16 +91,16 @@ class ProgressView:
         self._n_started += 1
         if self._bars is not None:
             what = f"trial {self._n_started}/{self._n_trials} {self._name(trial)}"
-            self._task = self._bars.add_task(what, total=1.0, state="starting")
+            self._tasks[trial.trial_id] = self._bars.add_task(what, total=1.0, state="starting")
 
     def _move(self, event: Moved) -> None:
-        if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, completed=event.share or 0.0, state=state_text(event))
+        if self._bars is not None and (task := self._tasks.get(event.trial.trial_id)) is not None:
+            self._bars.update(task, completed=event.share or 0.0, state=state_text(event))
 
     def _end(self, record: TrialRecord) -> None:
-        if self._bars is not None and self._task is not None:
-            self._bars.remove_task(self._task)
-            self._task = None
+        self._n_ended += 1
+        if self._bars is not None and (task := self._tasks.pop(record.trial.trial_id, None)) is not None:
+            self._bars.remove_task(task)
         self._line(record, f"{record.wall_s:.1f} s")
 
     def _name(self, trial: TrialSpec) -> str:
@@ -105,7 +108,7 @@ class ProgressView:
 
     def _line(self, record: TrialRecord, note: str) -> None:
         width = len(str(self._n_trials))
-        where = f"[{self._n_started:>{width}}/{self._n_trials}]"
+        where = f"[{self._n_ended:>{width}}/{self._n_trials}]"
         self._console.print(f"{where} {self._name(record.trial)}: {outcome_text(record)} ({note})")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,31 @@ def test_a_terminal_shows_trial_seconds_left_and_perplexity() -> None:
     # a quarter took 5 s, so three quarters take 15
     assert "training, 15 s left, perplexity 4.5" in shown(console)
     assert "[1/3] lstm on text: perplexity 2" in shown(console)
+
+
+def test_trials_side_by_side_have_a_bar_each_and_end_in_any_order() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, highlight=False)
+    first, second = make_trial("lstm"), make_trial("gru")
+    view = terminal.ProgressView(console, 2)
+    with view.showing():
+        for trial in (first, second):
+            view.handle(Started(trial=trial))
+        view.handle(Moved(trial=first, phase="training", train_s=5.0, share=0.25, perplexity=4.5))
+        view.handle(Moved(trial=second, phase="scoring", train_s=5.0, share=1.0, perplexity=3.5))
+        assert view._bars is not None
+        states = {task.description: task.fields["state"] for task in view._bars.tasks}
+        assert states == {
+            "trial 1/2 lstm on text": "training, 15 s left, perplexity 4.5",
+            "trial 2/2 gru on text": "scoring, perplexity 3.5",
+        }
+        view.handle(Ended(record=make_record(second)))
+        assert [task.description for task in view._bars.tasks] == ["trial 1/2 lstm on text"]
+        view.handle(Ended(record=make_record(first)))
+        assert not view._bars.tasks
+    assert re.findall(r"\[\d/2\] \w+ on text: perplexity 2 \(2.0 s\)", shown(console)) == [
+        "[1/2] gru on text: perplexity 2 (2.0 s)",
+        "[2/2] lstm on text: perplexity 2 (2.0 s)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,17 +36,30 @@ _MIB = 1024 * 1024
 
 
 class LocalExecutor:
-    """Runs each trial with `command`, which reads a trial as JSON and writes events (see `bench/worker.py`)."""
+    """Runs each trial with `command`, which reads a trial as JSON and writes events (see `bench/worker.py`).
 
-    def __init__(self, command: Sequence[str] = WORKER, *, debug: bool = False) -> None:
+    `popen`: what starts the process, called like `subprocess.Popen`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] = WORKER,
+        *,
+        debug: bool = False,
+        popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
+    ) -> None:
         self._command = [*command, *(["--debug"] if debug else [])]
         self._debug = debug
+        self._popen = popen
+
+    def check(self, trials: Sequence[TrialSpec]) -> None:
+        """This machine is here; what it cannot do is looked for when models, texts and devices are."""
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
         for trial in trials:
             yield Started(trial=trial)
             try:
-                child = _Child(self._command, trial, echo=self._debug)
+                child = _Child(self._command, trial, self._popen, echo=self._debug)
             except OSError as error:
                 # a command that is not there stays an error of the run
                 if error.errno not in (errno.EAGAIN, errno.ENOMEM):
@@ -60,7 +73,9 @@ class LocalExecutor:
 class _Child:
     """One worker process: its output is read by threads, its limits are watched here."""
 
-    def __init__(self, command: Sequence[str], trial: TrialSpec, *, echo: bool) -> None:
+    def __init__(
+        self, command: Sequence[str], trial: TrialSpec, popen: Callable[..., subprocess.Popen[bytes]], *, echo: bool
+    ) -> None:
         self._trial = trial
         self._watch = Stopwatch()
         self._started_utc = datetime.now(UTC).isoformat(timespec="seconds")
@@ -68,7 +83,7 @@ class _Child:
         self._has_record = False
         self._ended_at_s: float | None = None
         self._memory_looked_at_s = -math.inf
-        self._process = subprocess.Popen(
+        self._process = popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

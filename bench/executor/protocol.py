@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.records import TrialRecord, TrialSpec
+from lmzoo.errors import LmzooError
+
+
+class ExecutorError(LmzooError):
+    """Trials cannot run where they were to run: nothing is there, or nothing that is large enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,5 +47,8 @@ class Executor(Protocol):
 
     Closing the generator, or an exception thrown into it, ends what runs; a trial that was cut off so gives no record.
     """
+
+    def check(self, trials: Sequence[TrialSpec]) -> None:
+        """Raise `ExecutorError` unless there is a place where each trial can run.  Nothing has been written yet."""
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]: ...

@@ -13,8 +13,11 @@ from bench.options import list_of, utf8
 from bench.plan import Limits
 from bench.records import CorpusSpec, Question
 from bench.store import Mode
+from lmzoo.errors import did_you_mean
 
 DEFAULT_CORPUS = "genesis"
+# where trials can run, see bench/executor
+EXECUTORS = ("local", "ray")
 _MIB = 1024 * 1024
 
 
@@ -32,6 +35,7 @@ class Asked:
     mode: Mode
     no_text: bool
     debug: bool
+    executor: str = "local"
 
 
 def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
@@ -40,7 +44,9 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
     Raises `UsageError` for what contradicts or cannot be.
     """
     _refuse_contradictions(options)
-    _refuse_what_this_machine_lacks(options["threads"], options["memory_limit"])
+    executor = _executor(options["executor"])
+    if executor == "local":
+        _refuse_what_this_machine_lacks(options["threads"], options["memory_limit"])
     memory_limit_mib = options["memory_limit"]
     limits = Limits(
         budget_s=options["budget"],
@@ -53,7 +59,12 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
     )
     devices = list_of(options["device"], "--device")
     corpora = tuple(corpus for own in options["corpora"] for corpus in _corpora({**options, **own}))
-    question = Question(models=utf8(options["models"]), corpora=corpora, devices=tuple(devices))
+    question = Question(
+        models=utf8(options["models"]),
+        corpora=corpora,
+        devices=tuple(devices),
+        is_elsewhere=executor != "local",
+    )
     return Asked(
         command=environment.command_line("python -m bench.run", [utf8(a) for a in arguments]),
         question=question,
@@ -65,6 +76,7 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
         mode="resume" if options["resume"] else "force" if options["force"] else "new",
         no_text=options["no_text"],
         debug=options["debug"],
+        executor=executor,
     )
 
 
@@ -95,6 +107,13 @@ def _refuse_what_this_machine_lacks(threads: int, memory_limit_mib: float | None
         raise click.UsageError(
             f"--memory-limit {memory_limit_mib:g} MiB: this machine has {total_bytes // _MIB} MiB; give less"
         )
+
+
+def _executor(name: str) -> str:
+    if name not in EXECUTORS:
+        close = did_you_mean(name, EXECUTORS)
+        raise click.UsageError(f"no executor {name!r}.{close} There are: {', '.join(EXECUTORS)}")
+    return name
 
 
 def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:

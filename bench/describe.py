@@ -54,7 +54,7 @@ def answer(question: Question) -> Answer:
     """Everything that was asked, resolved; or the one line that says why the run cannot start."""
     try:
         for device in question.devices:
-            check_device(device)
+            check_device(device, is_elsewhere=question.is_elsewhere)
         models, unavailable = resolve_models(question.models)
         corpora, facts = resolve_corpora(question.corpora)
     except (LmzooError, OSError) as error:
@@ -68,13 +68,13 @@ def answer(question: Question) -> Answer:
     )
 
 
-def check_device(device: str) -> None:
-    """Raise `MissingDeviceError` unless trials can run on it here."""
+def check_device(device: str, *, is_elsewhere: bool = False) -> None:
+    """Raise `MissingDeviceError` unless trials can run on it here, or unless there are such devices `is_elsewhere`."""
     kind, _, index = device.partition(":")
     if kind not in _DEVICES or (":" in device and (kind == "cpu" or not index.isdecimal())):
         close = " Did you mean 'cuda'?" if kind == "gpu" else did_you_mean(device, _DEVICES)
         raise MissingDeviceError(f"no device {device!r}.{close} There are: cpu, cuda, cuda:0, cuda:1 …")
-    if kind == "cpu":
+    if kind == "cpu" or is_elsewhere:
         return
     try:
         import torch

@@ -127,6 +127,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option(
     "--memory-limit", type=float, callback=positive, help="MiB of resident memory above which a trial is ended."
 )
+@click.option(
+    "--executor",
+    default="local",
+    show_default=True,
+    help="Where trials run: local, one at a time on this machine; ray, side by side on a Ray cluster that is running.",
+)
 @click.option("--no-text", is_flag=True, help="No passage of the corpus in the report.")
 @click.option("--debug", is_flag=True, help="Show what trials print, and tracebacks.")
 @click.pass_context

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bench import ending, environment, terminal
 from bench.asked import Asked
+from bench.executor.cluster import RayExecutor
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended, Executor
 from bench.plan import make_plan
@@ -43,6 +44,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
             warnings.append(message)
             stderr.print(f"warning: {message}", soft_wrap=True)
 
+    executor = executor or _executor(asked)
     store = RunStore(folder, mode=asked.mode, warn=warn)
     store.check()
     answer = ask(asked)
@@ -56,6 +58,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     # early enough to think again before minutes are spent
     for notice in (*notices.about_plan(plan), *notices.about_texts(answer.facts)):
         stderr.print(f"warning: {notice}", soft_wrap=True)
+    executor.check(plan)
     with store:
         reused = [record for trial in plan if (record := store.reusable(trial)) is not None]
         store.set_outdated_aside(plan)
@@ -65,7 +68,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         view.note_reused(reused)
         done = {record.trial.trial_id for record in reused}
         remaining = [trial for trial in plan if trial.trial_id not in done]
-        records, interrupted = run_trials(executor or LocalExecutor(debug=asked.debug), remaining, store, view)
+        records, interrupted = run_trials(executor, remaining, store, view)
         if _report(folder, stderr.print):
             rows = terminal.read_summary(folder / "tables" / "summary.csv")
             stdout.print(terminal.comparison_table(rows, stdout.width))
@@ -73,6 +76,12 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     if interrupted:
         return complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)
     return OK if all(record.status in FINE for record in [*reused, *records]) else SOME_FAILED
+
+
+def _executor(asked: Asked) -> Executor:
+    """Where the trials run.  Raises `MissingLibraryError`."""
+    executors: dict[str, Callable[..., Executor]] = {"local": LocalExecutor, "ray": RayExecutor}
+    return executors[asked.executor](debug=asked.debug)
 
 
 def ask(asked: Asked) -> Answer:
@@ -149,6 +158,7 @@ def _run_info(
         target_perplexities=asked.targets,
         seeds=asked.seeds,
         train_fractions=asked.train_fractions,
+        executor=asked.executor,
         threads=asked.limits.threads,
         quick=asked.limits.quick,
         no_text=asked.no_text,

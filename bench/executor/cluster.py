@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,10 +24,10 @@ from lmzoo.budget import Stopwatch
 from lmzoo.errors import MissingLibraryError
 
 ADDRESS = "RAY_ADDRESS"
-_NO_CLUSTER = (
-    "no Ray cluster is running here; start one with: ray start --head --disable-usage-stats "
-    f"(or name one that is running with {ADDRESS})"
-)
+_START = f"start one with: ray start --head --disable-usage-stats (or name one that runs with {ADDRESS})"
+_NO_CLUSTER = f"no Ray cluster is running here; {_START}"
+# how long a node may take to take a call
+_ANSWER_S = 5.0
 # one attempt more than the first: what ends two workers in a row is most likely the trial itself
 _MAX_ATTEMPTS = 2
 # how often nodes are looked at while nothing comes back
@@ -76,23 +77,37 @@ class RayExecutor:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        address = os.environ.get(ADDRESS) or "auto"
-        if address.startswith("ray://"):
-            raise ExecutorError(f"{ADDRESS}={address}: a Ray client streams no events; run on a node, as host:port")
+        address = self._address()
         # ray takes this signal for itself; the runner has its own way to end
         at_end = signal.getsignal(signal.SIGTERM)
         try:
             self._ray.init(address=address, log_to_driver=self._debug, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
-            named = os.environ.get(ADDRESS)
-            why = f"the Ray cluster at {named} does not answer: {_first_line(error)}" if named else _NO_CLUSTER
-            raise ExecutorError(why) from error
+            raise ExecutorError(f"the Ray cluster at {address} cannot be used: {_first_line(error)}") from error
         finally:
             signal.signal(signal.SIGTERM, at_end)
         try:
             yield
         finally:
             self._ray.shutdown()
+
+    def _address(self) -> str:
+        """`host:port` of a cluster that answers; left to itself, ray asks for minutes where none does."""
+        named = os.environ.get(ADDRESS)
+        if named and named.startswith("ray://"):
+            raise ExecutorError(f"{ADDRESS}={named}: a Ray client streams no events; run on a node, as host:port")
+        try:
+            address: str | None = self._ray._private.services.canonicalize_bootstrap_address(named or "auto")
+        except (ConnectionError, ValueError) as error:
+            raise ExecutorError(f"{ADDRESS}={named}: {_first_line(error)}" if named else _NO_CLUSTER) from error
+        if address is None:
+            raise ExecutorError(_NO_CLUSTER)
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+        except OSError as error:
+            raise ExecutorError(f"the Ray cluster at {address} does not answer; {_START}") from error
+        return address
 
     def _nodes(self) -> list[capacity.Resources]:
         """What each node that is alive has in all."""
@@ -225,6 +240,8 @@ def _load_ray() -> Any:
         raise MissingLibraryError(
             "--executor ray needs ray, which is not installed: python -m pip install 'lmzoo[ray]'"
         ) from error
+    # otherwise a node's death is told on standard output, where the table goes, with twenty lines of the node's log
+    ray._private.worker.listen_error_messages = lambda *_: None
     return ray
 
 

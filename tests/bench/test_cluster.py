@@ -1,0 +1,245 @@
+"""The same plan on a cluster: two Ray nodes on this machine, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench import environment
+from bench import run as run_module
+from bench.describe import answer
+from bench.executor.cluster import RayExecutor
+from bench.executor.local import LocalExecutor
+from bench.executor.protocol import Ended, Executor, ExecutorError, Moved, Started
+from bench.plan import Limits, make_plan
+from bench.records import CorpusSpec, Question, TrialRecord, TrialSpec
+from tests.bench import stubs
+from tests.bench.stubs import make_trial
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+
+ROOT = Path(__file__).resolve().parents[2]
+STUB = (sys.executable, stubs.__file__)
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+# measured anew by every run: clocks, memory, the machine
+OF_THE_MOMENT = {"wall_s", "train_s", "started_utc", "parts", "memory", "environment", "energy", "warnings"}
+CLOCKED = {"train_s", "wall_s", "train_tokens_per_s", "eval_tokens_per_s", "next_token_us", "next_token_us_p99"}
+# a process that was killed is gone as soon as the system has looked after it
+GONE_S = 10.0
+HEAVY = """
+import sys
+from bench.executor.cluster import RayExecutor
+from tests.bench.stubs import make_trial
+executor = RayExecutor(sys.argv[1:])
+executor.check([make_trial("good")])
+print(*[type(event).__name__ for event in executor.run([make_trial("good")])])
+print(*{"numpy", "torch", "pandas", "matplotlib", "numba", "nltk"} & set(sys.modules))
+"""
+
+
+class TestWithoutACluster:
+    """What cannot be is one line, exit status 2, and nothing is written."""
+
+    @pytest.fixture
+    def said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+        monkeypatch.chdir(tmp_path)
+
+        def run(*arguments: str) -> str:
+            assert run_module.main(["--models", "unigram", *arguments]) == 2
+            output, errors = capsys.readouterr()
+            assert output == ""
+            assert errors.count("\n") == 1
+            assert not list(tmp_path.iterdir())
+            return errors
+
+        return run
+
+    def test_an_unknown_executor_names_the_close_match(self, said: Any) -> None:
+        assert said("--executor", "rya") == "error: no executor 'rya'. Did you mean 'ray'? There are: local, ray\n"
+
+    def test_a_missing_library_names_what_installs_it(self, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "ray", None)
+        assert "python -m pip install 'lmzoo[ray]'" in said("--executor", "ray")
+
+    def test_no_cluster_names_what_starts_one(self, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def nothing_found(_: str) -> str:
+            raise ConnectionError("nothing found")
+
+        services = SimpleNamespace(canonicalize_bootstrap_address=nothing_found)
+        private = SimpleNamespace(services=services, worker=SimpleNamespace())
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(_private=private))
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        assert "no Ray cluster is running here; start one with: ray start --head" in said("--executor", "ray")
+
+    @needs_ray
+    @pytest.mark.parametrize(
+        ("address", "why"),
+        [
+            ("127.0.0.1:9", "does not answer; start one with: ray start --head"),
+            ("ray://127.0.0.1:9", "a Ray client streams no events; run on a node, as host:port"),
+            ("local", "no Ray cluster is running here"),
+            ("nonsense", "RAY_ADDRESS=nonsense: "),
+        ],
+    )
+    def test_an_address_without_a_cluster(
+        self, address: str, why: str, said: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        assert why in said("--executor", "ray")
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes with a CPU each, in a folder with a short name: a socket's path has 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="lz"))
+    (folder / "ray").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            patch.delenv(name)
+        patch.setenv("RAY_TMPDIR", str(folder))
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        try:
+            cluster.add_node(**NODE)
+            yield cluster
+        finally:
+            cluster.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def deterministic_plan() -> list[TrialSpec]:
+    """A counting model and a small network that is trained for a few steps, on an embedded text."""
+    models = ["trigram"] + (["rnn-scratch:hidden=16"] if importlib.util.find_spec("torch") else [])
+    corpora = (CorpusSpec(name="genesis", tokens="char"),)
+    found = answer(Question(models=",".join(models), corpora=corpora, devices=("cpu",)))
+    assert found.error is None
+    return make_plan(found, devices=["cpu"], seeds=1, limits=Limits(max_steps=3))
+
+
+def content_of(executor: Executor, trials: list[TrialSpec]) -> dict[str, Any]:
+    """What records hold but for what the moment decides, by trial."""
+    records = [event.record for event in executor.run(trials) if isinstance(event, Ended)]
+    contents = {}
+    for record in records:
+        content = record.model_dump(mode="json", exclude=OF_THE_MOMENT)
+        for part in (content["measured"], *content["curve"], *content["schedule"]):
+            for name in CLOCKED & set(part):
+                del part[name]
+        contents[record.trial.trial_id] = content
+    return contents
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, a zombie that nobody has waited for included; it is given a moment."""
+    until = time.monotonic() + GONE_S
+    while time.monotonic() < until:
+        try:
+            state = (
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+            )
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def parent_of(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return int(fields[1])
+
+
+def ended(events: list[Any]) -> dict[str, TrialRecord]:
+    return {event.record.trial.trial_id: event.record for event in events if isinstance(event, Ended)}
+
+
+@needs_ray
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+class TestOnACluster:
+    def test_records_are_those_of_a_local_run(self, nodes: Any) -> None:
+        trials = deterministic_plan()
+        contents = content_of(RayExecutor(), trials)
+        assert {content["status"] for content in contents.values()} == {"ok"}
+        assert contents == content_of(LocalExecutor(), trials)
+
+    @pytest.mark.skipif(environment.n_cpus_usable() < 2, reason="two trials need a CPU each")
+    def test_a_node_that_dies_loses_no_trial(self, nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Three trials on two nodes with a CPU each; the one whose node is killed is begun anew on the other."""
+        monkeypatch.chdir(tmp_path)
+        (node,) = nodes.worker_nodes
+        raylet = node.all_processes["raylet"][0].process.pid
+        trials = [make_trial(model, trial_id=name) for model, name in (("waits", "a"), ("waits", "b"), ("good", "c"))]
+        events, lost, on_node = [], "", {}
+        for event in RayExecutor(STUB).run(trials):
+            events.append(event)
+            if isinstance(event, Moved) and not lost:
+                trial_pid, watcher_pid = map(int, event.phase.split())
+                on_node[parent_of(watcher_pid)] = (event.trial.trial_id, trial_pid)
+                # both run at one time, each on a node of its own
+                if len(on_node) == 2:
+                    lost, lost_pid = on_node[raylet]
+                    nodes.remove_node(node, allow_graceful=False)
+                    assert is_gone(lost_pid)
+                    (tmp_path / "go").touch()
+        records = ended(events)
+        assert {name: (record.status, record.attempts) for name, record in records.items()} == {
+            name: ("ok", 2 if name == lost else 1) for name in "abc"
+        }
+        assert sorted(event.trial.trial_id for event in events if isinstance(event, Started)) == ["a", "b", "c"]
+
+    def test_a_worker_lost_twice_is_a_row_that_says_so(self, nodes: Any) -> None:
+        events, pids = [], []
+        for event in RayExecutor(STUB).run([make_trial("waits")]):
+            events.append(event)
+            if isinstance(event, Moved):
+                trial_pid, watcher_pid = map(int, event.phase.split())
+                pids.append(trial_pid)
+                os.kill(watcher_pid, signal.SIGKILL)
+        (record,) = ended(events).values()
+        assert (record.status, record.attempts) == ("killed", 2)
+        assert record.reason == "its Ray worker was killed (begun anew after its Ray worker was killed)"
+        assert [type(event) for event in events] == [Started, Moved, Moved, Ended]
+        assert all(map(is_gone, pids))
+
+    def test_closing_ends_what_runs(self, nodes: Any) -> None:
+        events = RayExecutor(STUB).run([make_trial("waits", trial_id=f"waits-{i}") for i in range(4)])
+        pid = next(int(event.phase.split()[0]) for event in events if isinstance(event, Moved))
+        events.close()
+        assert is_gone(pid)
+
+    def test_what_no_node_has_is_refused(self, nodes: Any) -> None:
+        executor = RayExecutor(STUB)
+        executor.check([make_trial("unigram")])
+        with pytest.raises(ExecutorError, match="no node of the cluster has 2 CPUs, which each trial of unigram asks"):
+            executor.check([make_trial("unigram", threads=2)])
+
+    def test_a_node_with_other_code_gives_a_row_that_says_so(self, nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bench.executor.node.code_sha256", lambda: "0" * 64)
+        (record,) = ended(list(RayExecutor(STUB).run([make_trial("good")]))).values()
+        assert record.status == "failed"
+        assert record.reason is not None
+        assert record.reason.startswith("the node has other code of lmzoo and bench (sha256")
+
+    def test_the_runner_loads_no_numerical_library(self, nodes: Any) -> None:
+        command = [sys.executable, "-c", HEAVY, *STUB]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.stdout.splitlines() == ["Started Ended", ""], done.stderr
+        assert done.stderr == ""

@@ -3,8 +3,9 @@
 In a page, blocks fenced as `python` are interpreter sessions that share one namespace; blocks fenced as `console` are
 commands behind `$ ` with what they print, run in one folder of the page's own.  `...` stands for any text.  A block
 fenced as `toml` is a file of that folder, named in a comment on its first line.  The comment `<!-- needs torch -->`
-before a block keeps it for the environments that have torch.  Set-up commands, which change the environment, are fenced
-as `sh` and are run by whoever sets one up.
+before a block keeps it for the environments that have torch; `<!-- needs ray -->` keeps it for those that have ray, where
+it is run beside a cluster of its own.  Set-up commands, which change the environment or start what goes on running, are
+fenced as `sh` and are run by whoever sets one up.
 """
 
 from __future__ import annotations
@@ -24,24 +25,29 @@ from typing import Any
 
 import pytest
 
+from tests.bench.clusters import two_nodes
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 BUSY = "warning: the machine was busy"
 NEEDS_TORCH = "<!-- needs torch -->"
+NEEDS_RAY = "<!-- needs ray -->"
+HAS_RAY = importlib.util.find_spec("ray") is not None
 FLAGS = doctest.ELLIPSIS
 RUN = re.compile(r"([ ━─])\1+")
-SET_UP = re.compile(r"(python -m pip install|tox|git clone|cd|export|bash) ?.*")
+SET_UP = re.compile(r"(python -m pip install|tox|git clone|cd|export|bash|ray (?:start|status|stop)|scp|sbatch) ?.*")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, text and the 1-based line of its first line; whether it needs torch."""
+    """A fenced block: its language, text and the 1-based line of its first line; whether it needs torch or ray."""
 
     language: str
     text: str
     line: int
     needs_torch: bool
+    needs_ray: bool
 
 
 def blocks_of(markdown: str) -> Iterator[Block]:
@@ -55,7 +61,7 @@ def blocks_of(markdown: str) -> Iterator[Block]:
             continue
         before = next((text for text in reversed(lines[:start]) if text), "")
         text = "\n".join(lines[start + 1 : number]) + "\n"
-        yield Block(lines[start][3:].strip(), text, start + 2, before == NEEDS_TORCH)
+        yield Block(lines[start][3:].strip(), text, start + 2, before == NEEDS_TORCH, before == NEEDS_RAY)
         start = None
     if start is not None:
         raise AssertionError(f"the block that starts on line {start + 1} never ends")
@@ -129,12 +135,13 @@ def run_page(page: Path, folder: Path, *, with_torch: bool) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.chdir(folder):
         for block in blocks_of(page.read_text(encoding="utf-8")):
-            if block.needs_torch and not with_torch:
+            if (block.needs_torch and not with_torch) or (block.needs_ray and not HAS_RAY):
                 continue
             if block.language == "python":
                 run_session(block, names, page)
             elif block.language == "console":
-                run_commands(block, folder, page)
+                with two_nodes() if block.needs_ray else contextlib.nullcontext():
+                    run_commands(block, folder, page)
             elif block.language == "toml":
                 write_file(block, folder)
 

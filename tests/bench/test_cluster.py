@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +24,13 @@ from bench.executor.protocol import Ended, Executor, ExecutorError, Moved, Start
 from bench.plan import Limits, make_plan
 from bench.records import CorpusSpec, Question, TrialRecord, TrialSpec
 from tests.bench import stubs
+from tests.bench.clusters import two_nodes
 from tests.bench.stubs import make_trial
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = (sys.executable, stubs.__file__)
-NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 # measured anew by every run: clocks, memory, the machine
 OF_THE_MOMENT = {"wall_s", "train_s", "started_utc", "parts", "memory", "environment", "energy", "warnings"}
 CLOCKED = {"train_s", "wall_s", "train_tokens_per_s", "eval_tokens_per_s", "next_token_us", "next_token_us_p99"}
@@ -102,25 +100,8 @@ class TestWithoutACluster:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster of two nodes with a CPU each, in a folder with a short name: a socket's path has 107 bytes."""
-    folder = Path(tempfile.mkdtemp(prefix="lz"))
-    (folder / "ray").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("RAY_")]:
-            patch.delenv(name)
-        patch.setenv("RAY_TMPDIR", str(folder))
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        from ray.cluster_utils import Cluster
-
-        cluster = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})
-        patch.setenv("RAY_ADDRESS", cluster.address)
-        try:
-            cluster.add_node(**NODE)
-            yield cluster
-        finally:
-            cluster.shutdown()
-            shutil.rmtree(folder, ignore_errors=True)
+    with two_nodes() as cluster:
+        yield cluster
 
 
 def deterministic_plan() -> list[TrialSpec]:

@@ -1,0 +1,42 @@
+"""A Ray cluster of two nodes on this machine, for tests: out of sight of every other one, and gone at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+# a node that died is noticed within seconds
+HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+HEAD = {"include_dashboard": False, "_system_config": HEALTH}
+
+
+@contextmanager
+def two_nodes() -> Iterator[Any]:
+    """Two nodes with a CPU each, which `RAY_ADDRESS` names meanwhile; the second is the only one in `worker_nodes`."""
+    # a short name: a socket's path has room for 107 bytes
+    folder = Path(tempfile.mkdtemp(prefix="lz"))
+    (folder / "ray").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            patch.delenv(name)
+        patch.setenv("RAY_TMPDIR", str(folder))
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args=NODE | HEAD)
+        patch.setenv("RAY_ADDRESS", cluster.address)
+        try:
+            cluster.add_node(**NODE)
+            yield cluster
+        finally:
+            cluster.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)

@@ -10,9 +10,10 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from bench.environment import without_folders
@@ -32,6 +33,8 @@ _ANSWER_S = 5.0
 _MAX_ATTEMPTS = 2
 # how often nodes are looked at while nothing comes back
 _LOOK_EVERY_S = 5.0
+# Ray itself ends a process that has had no word from its head for a minute
+_HEAD_LOST_S = 30.0
 # tasks that were cancelled end at once; a node that does not answer is not waited for longer
 _LEAVE_S = 5.0
 _LOST = {
@@ -42,6 +45,8 @@ _LOST = {
     "ObjectLostError": "its record was lost with the node that held it",
     "TaskCancelledError": "somebody cancelled it",
 }
+# asks the cluster for a trial
+_Send = Callable[[TrialSpec], Any]
 
 
 class RayExecutor:
@@ -63,20 +68,35 @@ class RayExecutor:
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
         """The events of all trials as they come, those of several trials mixed."""
         errand = Errand.from_here(self._worker, debug=self._debug)
+        # one for all: each new one is told to the head, which may be gone by then
+        send = partial(self._send, self._ray.remote(run_here), errand)
         watch = Stopwatch()
-        with watch.running(), self._connected():
+        with watch.running(), self._connected() as address:
             flights = [_Flight(trial, watch) for trial in trials]
             try:
                 for flight in flights:
-                    self._send(flight, errand)
-                while any(flight.stream is not None for flight in flights):
-                    for flight in self._ready([flight for flight in flights if flight.stream is not None]):
-                        yield from self._next(flight, errand)
+                    flight.stream = send(flight.trial)
+                yield from self._events(flights, send, _Head(address, watch))
             finally:
-                self._cancel([flight.stream for flight in flights if flight.stream is not None])
+                self._cancel(flights)
+
+    def _events(self, flights: Sequence[_Flight], send: _Send, head: _Head) -> Iterator[Event]:
+        """What comes back from all trials, until each has its record."""
+        while waiting := [flight for flight in flights if flight.stream is not None]:
+            head.look()
+            if head.is_lost:
+                yield from self._give_up(waiting, "the head of the cluster died")
+                continue
+            streams = {id(flight.stream): flight for flight in waiting}
+            ready, _ = self._ray.wait([flight.stream for flight in waiting], num_returns=1, timeout=_LOOK_EVERY_S)
+            for stream in ready:
+                yield from self._next(streams[id(stream)], send)
+            if not ready and head.answers:
+                yield from self._give_up(self._stranded(waiting), "no node is left that has what it asks for")
 
     @contextmanager
-    def _connected(self) -> Iterator[None]:
+    def _connected(self) -> Iterator[str]:
+        """Be part of the cluster meanwhile; gives the address of its head."""
         address = self._address()
         # ray takes this signal for itself; the runner has its own way to end
         at_end = signal.getsignal(signal.SIGTERM)
@@ -87,7 +107,7 @@ class RayExecutor:
         finally:
             signal.signal(signal.SIGTERM, at_end)
         try:
-            yield
+            yield address
         finally:
             self._ray.shutdown()
 
@@ -102,51 +122,42 @@ class RayExecutor:
             raise ExecutorError(f"{ADDRESS}={named}: {_first_line(error)}" if named else _NO_CLUSTER) from error
         if address is None:
             raise ExecutorError(_NO_CLUSTER)
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
-        except OSError as error:
-            raise ExecutorError(f"the Ray cluster at {address} does not answer; {_START}") from error
+        if not _answers(address):
+            raise ExecutorError(f"the Ray cluster at {address} does not answer; {_START}")
         return address
 
     def _nodes(self) -> list[capacity.Resources]:
         """What each node that is alive has in all."""
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
-    def _send(self, flight: _Flight, errand: Errand) -> None:
-        needs = capacity.needs_of(flight.trial)
-        task = self._ray.remote(run_here).options(
+    def _send(self, task: Any, errand: Errand, trial: TrialSpec) -> Any:
+        """Ask for a trial; gives the stream of its events."""
+        needs = capacity.needs_of(trial)
+        task = task.options(
             num_returns="streaming",
             # begun anew here, where it is counted
             max_retries=0,
             num_cpus=needs[capacity.CPU],
             num_gpus=needs.get(capacity.GPU, 0.0),
             memory=needs.get(capacity.MEMORY),
-            # a node that is full of others' memory traffic measures less well than an idle one
+            # trials that share a node share its caches
             scheduling_strategy="SPREAD",
-            name=flight.trial.trial_id,
+            name=trial.trial_id,
         )
-        flight.stream = task.remote(flight.trial, files_of(flight.trial.corpus), errand)
+        return task.remote(trial, files_of(trial.corpus), errand)
 
-    def _ready(self, waiting: Sequence[_Flight]) -> list[_Flight]:
-        """Those that have something to tell.  While nothing comes, trials that no node is left for are given up."""
-        streams = {id(flight.stream): flight for flight in waiting}
-        while True:
-            ready, _ = self._ray.wait([flight.stream for flight in waiting], num_returns=1, timeout=_LOOK_EVERY_S)
-            if ready:
-                return [streams[id(stream)] for stream in ready]
-            nodes = self._nodes()
-            for flight in waiting:
-                flight.is_stranded = not flight.is_begun and not capacity.fits(flight.trial, nodes)
-            if stranded := [flight for flight in waiting if flight.is_stranded]:
-                return stranded
+    def _stranded(self, waiting: Sequence[_Flight]) -> list[_Flight]:
+        """Those that wait for a node although none that is left could ever run them."""
+        nodes = self._nodes()
+        return [flight for flight in waiting if not flight.is_begun and not capacity.fits(flight.trial, nodes)]
 
-    def _next(self, flight: _Flight, errand: Errand) -> Iterator[Event]:
+    def _give_up(self, flights: Sequence[_Flight], reason: str) -> Iterator[Event]:
+        self._cancel(flights)
+        for flight in flights:
+            yield from flight.end("killed", reason)
+
+    def _next(self, flight: _Flight, send: _Send) -> Iterator[Event]:
         """The next event of a trial; or none, where the trial was begun anew."""
-        if flight.is_stranded:
-            self._cancel([flight.stream])
-            yield from flight.end("killed", "no node is left that has what it asks for")
-            return
         try:
             event: Event = self._ray.get(next(flight.stream))
         except StopIteration:
@@ -157,19 +168,42 @@ class RayExecutor:
             what = _LOST.get(type(error).__name__, f"Ray lost it ({type(error).__name__})")
             if flight.attempts < _MAX_ATTEMPTS:
                 flight.begin_anew(what)
-                self._send(flight, errand)
+                flight.stream = send(flight.trial)
                 return
             status: Status = "out_of_memory" if type(error).__name__ == "OutOfMemoryError" else "killed"
             yield from flight.end(status, what)
         else:
             yield from flight.told(event)
 
-    def _cancel(self, streams: Sequence[Any]) -> None:
-        """End tasks by force: their trials' processes see their input closed, and end too."""
+    def _cancel(self, flights: Sequence[_Flight]) -> None:
+        """End tasks that go on by force: their trials' processes see their input closed, and end too."""
+        streams = [flight.stream for flight in flights if flight.stream is not None]
         for stream in streams:
             self._ray.cancel(stream, force=True)
         if streams:
             self._ray.wait([stream.completed() for stream in streams], num_returns=len(streams), timeout=_LEAVE_S)
+
+
+class _Head:
+    """Whether the head of the cluster answers: looked at every few seconds, lost after half a minute of silence."""
+
+    def __init__(self, address: str, watch: Stopwatch) -> None:
+        self.answers = True
+        self._address = address
+        self._watch = watch
+        self._looked_s = self._answered_s = watch.elapsed_s
+
+    def look(self) -> None:
+        now_s = self._watch.elapsed_s
+        if now_s - self._looked_s >= _LOOK_EVERY_S:
+            self._looked_s = now_s
+            self.answers = _answers(self._address)
+            if self.answers:
+                self._answered_s = now_s
+
+    @property
+    def is_lost(self) -> bool:
+        return self._looked_s - self._answered_s >= _HEAD_LOST_S
 
 
 class _Flight:
@@ -183,7 +217,6 @@ class _Flight:
         self.stream: Any = None
         self.attempts = 1
         self.is_begun = False
-        self.is_stranded = False
         self._is_announced = False
         self._lost = ""
         self._watch = watch
@@ -243,6 +276,16 @@ def _load_ray() -> Any:
     # otherwise a node's death is told on standard output, where the table goes, with twenty lines of the node's log
     ray._private.worker.listen_error_messages = lambda *_: None
     return ray
+
+
+def _answers(address: str) -> bool:
+    """Whether something listens at `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _first_line(error: BaseException) -> str:

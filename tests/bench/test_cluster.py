@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,11 +19,12 @@ import pytest
 from bench import environment
 from bench import run as run_module
 from bench.describe import answer
-from bench.executor.cluster import RayExecutor
+from bench.executor.cluster import RayExecutor, _Head
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended, Executor, ExecutorError, Moved, Started
 from bench.plan import Limits, make_plan
 from bench.records import CorpusSpec, Question, TrialRecord, TrialSpec
+from lmzoo.budget import Stopwatch
 from tests.bench import stubs
 from tests.bench.clusters import two_nodes
 from tests.bench.stubs import make_trial
@@ -96,6 +98,25 @@ class TestWithoutACluster:
     ) -> None:
         monkeypatch.setenv("RAY_ADDRESS", address)
         assert why in said("--executor", "ray")
+
+
+def test_a_head_is_lost_after_half_a_minute_of_silence() -> None:
+    clock = iter([0.0, 0.0, *[float(second) for second in (4, 10, 20, 39, 60, 70, 99, 100)]])
+    watch = Stopwatch(lambda: next(clock))
+    with socket.create_server(("127.0.0.1", 0)) as server, watch.running():
+        head = _Head(f"127.0.0.1:{server.getsockname()[1]}", watch)
+        # at 4 s it is too early to look again; at 10 s it answers
+        for _ in range(2):
+            head.look()
+        assert head.answers
+        server.close()
+        # silent at 20 s and 39 s: 29 s since it answered, which it may do again
+        for _ in range(2):
+            head.look()
+        assert not head.answers
+        assert not head.is_lost
+        head.look()
+        assert head.is_lost
 
 
 @pytest.fixture(scope="module")

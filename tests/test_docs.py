@@ -3,9 +3,9 @@
 In a page, blocks fenced as `python` are interpreter sessions that share one namespace; blocks fenced as `console` are
 commands behind `$ ` with what they print, run in one folder of the page's own.  `...` stands for any text.  A block
 fenced as `toml` is a file of that folder, named in a comment on its first line.  The comment `<!-- needs torch -->`
-before a block keeps it for the environments that have torch; `<!-- needs ray -->` keeps it for those that have ray, where
-it is run beside a cluster of its own.  Set-up commands, which change the environment or start what goes on running, are
-fenced as `sh` and are run by whoever sets one up.
+before a block keeps it for the environments that have torch; `<!-- needs ray -->` keeps it for those that have ray,
+where it is run beside a cluster of its own.  Set-up commands, which change the environment or start what goes on
+running, are fenced as `sh` and are run by whoever sets one up.
 """
 
 from __future__ import annotations

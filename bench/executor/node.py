@@ -12,11 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.environment import file_name
+from bench.environment import code_sha256, file_name
 from bench.executor.local import WORKER, LocalExecutor
 from bench.executor.protocol import Event, ExecutorError
 from bench.executor.slots import hold_cpus
-from bench.plan import code_sha256
 from bench.records import CorpusSpec, TrialSpec
 from lmzoo.sources import SOURCES
 

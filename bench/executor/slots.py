@@ -30,7 +30,7 @@ class Slot:
     cpus: tuple[int, ...] = ()
     locks: tuple[int, ...] = ()
 
-    def popen(self, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
+    def popen(self, *arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
         """Start a process that runs on these CPUs alone.
 
         It holds the locks too: where its parent is killed, its CPUs are free once it has ended as well.

@@ -158,9 +158,10 @@ def test_every_path_of_a_plan_starts_from_its_folder(folder: Path) -> None:
 
 
 def test_how_to_run_is_for_the_command_line_to_say(folder: Path) -> None:
-    path = plan_of(folder, 'models = "kn5"\nout = "r"\nquick = false\nseeds = 3')
-    found = asked("--plan", path, "--out", "elsewhere", "--quick", "--resume", "--debug")
+    path = plan_of(folder, 'models = "kn5"\nout = "r"\nquick = false\nseeds = 3\nexecutor = "local"')
+    found = asked("--plan", path, "--out", "elsewhere", "--quick", "--resume", "--debug", "--executor", "ray")
     assert (found.out, found.limits.quick, found.mode, found.debug) == (Path("elsewhere"), True, "resume", True)
+    assert found.executor == "ray"
     assert found.seeds == 3
 
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,13 +21,14 @@ from bench import run as run_module
 from bench.describe import answer
 from bench.executor.cluster import RayExecutor, _Head
 from bench.executor.local import LocalExecutor
-from bench.executor.protocol import Ended, Executor, ExecutorError, Moved, Started
+from bench.executor.protocol import Ended, Event, Executor, ExecutorError, Moved, Started
 from bench.plan import Limits, make_plan
-from bench.records import CorpusSpec, Question, TrialRecord, TrialSpec
+from bench.records import CorpusSpec, Question, Status, TrialRecord, TrialSpec
+from benchmarks.cluster import seconds_per_trial
 from lmzoo.budget import Stopwatch
 from tests.bench import stubs
 from tests.bench.clusters import two_nodes
-from tests.bench.stubs import make_trial
+from tests.bench.stubs import make_record, make_trial
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 
@@ -41,7 +42,7 @@ GONE_S = 10.0
 HEAVY = """
 import sys
 from bench.executor.cluster import RayExecutor
-from tests.bench.stubs import make_trial
+from tests.bench.stubs import make_record, make_trial
 executor = RayExecutor(sys.argv[1:])
 executor.check([make_trial("good")])
 print(*[type(event).__name__ for event in executor.run([make_trial("good")])])
@@ -245,3 +246,26 @@ class TestOnACluster:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         assert done.stdout.splitlines() == ["Started Ended", ""], done.stderr
         assert done.stderr == ""
+
+
+class _AllAtOnce:
+    """An executor whose trials have their records already."""
+
+    def __init__(self, *statuses: Status) -> None:
+        self._statuses = statuses
+
+    def check(self, trials: Sequence[TrialSpec]) -> None:
+        """Nothing is asked for."""
+
+    def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
+        for trial, status in zip(trials, self._statuses, strict=True):
+            yield Ended(record=make_record(trial).model_copy(update={"status": status, "reason": "for a test"}))
+
+
+def test_the_benchmark_counts_seconds_by_trial_and_no_failed_ones() -> None:
+    trials = [make_trial("a"), make_trial("b")]
+    # 3 s and 10 s on the clock: 7 s for two trials
+    watch = Stopwatch(iter([3.0, 10.0]).__next__)
+    assert seconds_per_trial(_AllAtOnce("ok", "ok"), trials, watch) == 3.5
+    with pytest.raises(RuntimeError, match="1 of 2 trials failed: for a test"):
+        seconds_per_trial(_AllAtOnce("ok", "killed"), trials, Stopwatch())

@@ -41,7 +41,7 @@ class Slot:
         usable = os.sched_getaffinity(0)
         os.sched_setaffinity(0, self.cpus)
         try:
-            return subprocess.Popen(*arguments, **options, pass_fds=self.locks)
+            return subprocess.Popen(*arguments, **(options | {"pass_fds": self.locks}))
         finally:
             os.sched_setaffinity(0, usable)
 

@@ -57,13 +57,14 @@ def make_plan(
     """The trials, counting models first: the neural ones are measured against their perplexities.
 
     Counting models have no device path and no chance in them: they run once, on the CPU, whatever was asked.
-    Raises `PlanError` for more trials than a run may have.
+    Raises `PlanError` for more trials than a run may have, and for a share of a text that is less than a token.
     """
     n_trials = _n_trials(answer, len(devices) * seeds, len(train_fractions))
     if n_trials > MAX_TRIALS:
         raise PlanError(
             f"{n_trials:,} trials are asked for, at most {MAX_TRIALS:,} make a run; ask for fewer at a time"
         )
+    _check_shares(answer, train_fractions)
     code = code_sha256()
     cells = _cells(answer, devices, seeds, train_fractions)
     trials = [_trial(cell, limits, answer.default_budget_s, code) for cell in cells]
@@ -74,6 +75,16 @@ def _n_trials(answer: Answer, n_repetitions: int, n_fractions: int) -> int:
     """Counted before any is made: a slip in a number of seeds must not fill the memory."""
     of_a_text = sum(1 if model.family == "counting" else n_repetitions for model in answer.models)
     return len(answer.corpora) * n_fractions * of_a_text
+
+
+def _check_shares(answer: Answer, train_fractions: Sequence[float]) -> None:
+    smallest = min(train_fractions)
+    for facts in answer.facts:
+        if smallest * facts.n_train_tokens < 1:
+            raise PlanError(
+                f"{smallest:g} of the {facts.n_train_tokens:,} training tokens of {facts.name} is less than one token; "
+                "ask for a larger share"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,13 @@ def test_a_plan_of_too_many_trials_is_refused_before_any_is_made() -> None:
         planned(asked, devices=("cpu", "cuda"), seeds=12_500, train_fractions=(0.5, 1.0))
 
 
+def test_a_share_of_less_than_a_token_is_refused() -> None:
+    asked = answer(model("kn5", "counting"), n_train_tokens=100)
+    assert len(planned(asked, train_fractions=(0.01, 1.0))) == 2
+    with pytest.raises(plan.PlanError, match=r"0\.009 of the 100 training tokens of text is less than one token; ask"):
+        planned(asked, train_fractions=(0.009, 1.0))
+
+
 LIMITS = [
     {"budget_s": 7.0},
     {"epochs": 2.0},

@@ -13,6 +13,7 @@ from bench.report import wording
 from bench.report.answer import label_of
 from bench.report.drawing import (
     COUNTING_COLOUR,
+    INK,
     Style,
     byte_ticks,
     drawable,
@@ -21,6 +22,7 @@ from bench.report.drawing import (
     save,
     styles,
 )
+from bench.report.excess import entropy_of
 from bench.report.rows import Row
 from bench.report.scaling import MEASURES, Measure, Series, points_of, slope_of
 
@@ -47,7 +49,8 @@ def draw_scaling(series: Series, folder: Path, stem: str) -> str:
     height_in = _PANEL_HEIGHT_IN + 0.2 * math.ceil(len(shown) / _NAMES_A_LINE)
     figure, panels = new_figure(_WIDTH_IN, height_in, len(MEASURES))
     for axes, measure in zip(panels, MEASURES, strict=True):
-        _draw_panel(axes, measure, shown)
+        entropy_nats = entropy_of(series.groups[series.whole]) if measure is MEASURES[0] else None
+        _draw_panel(axes, measure, shown, entropy_nats)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=_NAMES_A_LINE, fontsize=8, frameon=False, handlelength=3
@@ -66,7 +69,7 @@ def _lines(series: Series) -> list[Line]:
     return [(name, looks[name], line) for name, line in named]
 
 
-def _draw_panel(axes: Axes, measure: Measure, lines: Sequence[Line]) -> None:
+def _draw_panel(axes: Axes, measure: Measure, lines: Sequence[Line], entropy_nats: float | None) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_title(measure.title)
@@ -77,11 +80,23 @@ def _draw_panel(axes: Axes, measure: Measure, lines: Sequence[Line]) -> None:
     if points:
         # equal values would leave an axis without length
         axes.set_xlim(min(x for x, _ in points) / 1.25, max(x for x, _ in points) * 1.25)
-        axes.set_ylim(min(y for _, y in points) / 1.1, max(y for _, y in points) * 1.1)
+        low, high = min(y for _, y in points), max(y for _, y in points)
+        # what hardly changes is shown as such, with numbers above and below it
+        margin = 1.1 if high / low > 1.5 else 1.5
+        axes.set_ylim(low / margin, high * margin)
+    _draw_source(axes, entropy_nats)
     plain_ticks(axes.xaxis, *axes.get_xlim(), show=lambda value: wording.count(value, 1), most=4)
     _ticks(measure)(axes.yaxis, *axes.get_ylim())
     axes.grid(color="#E6EAEE", lw=0.6)
     axes.set_axisbelow(True)
+
+
+def _draw_source(axes: Axes, entropy_nats: float | None) -> None:
+    """A level for the perplexity of the text's source, where that is known: the line that curves can only approach."""
+    if entropy_nats is not None:
+        source, (low, high) = math.exp(entropy_nats), axes.get_ylim()
+        axes.set_ylim(min(low, source / 1.1), max(high, source * 1.1))
+        axes.axhline(source, color=INK, lw=0.8, ls=(0, (1, 2)), zorder=1, label="the text's source")
 
 
 def _draw_line(axes: Axes, measure: Measure, name: str, look: Style, line: Sequence[Row]) -> None:

@@ -14,6 +14,7 @@ from bench.report.build import build_report
 from bench.report.drawing import drawable, spread, style_sheet
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, ranked, rows_of
+from bench.report.scaling import series_of
 from tests.bench.synthetic import curve, ok, trial, usual, write
 
 STEMS = ("perplexity", "validation", "memory", "size", "speed")
@@ -96,7 +97,7 @@ def test_curves_that_start_at_zero_seconds_can_be_drawn(tmp_path: Path) -> None:
     points = curve([9.0, 5.0])
     start = points[0].model_copy(update={"train_s": 0.0})
     write(tmp_path, [ok(trial("mlp"), 5.0, changes={"curve": (start, *points)})])
-    figures, warnings = plots.draw_all(tmp_path, groups_of(rows_of(read_run(tmp_path))))
+    figures, warnings = plots.draw_all(tmp_path, series_of(groups_of(rows_of(read_run(tmp_path)))))
     assert warnings == []
     assert "validation" in {figure.stem for figure in figures}
 

@@ -100,7 +100,7 @@ class TestListing:
         status, out, _ = typed("corpora")
         assert status == 0
         rows = {row["name"]: row for row in table(out)}
-        assert set(rows) == {"genesis", "kjv", "timemachine", "ptb", "wikitext-2"}
+        assert set(rows) == {"genesis", "kjv", "timemachine", "ptb", "wikitext-2", "markov"}
         assert all(row["licence"] and row["from"] for row in rows.values())
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from benchmarks.scene import (
 _KIB = 1024
 _DISK_KIB = 1024
 _AT_ONCE_S = 0.02
+_TRIES = 500
 # a clock that is never twice the same way off; every process of a run starts with it
 _JUMPING_CLOCK = """
 import datetime, random, time
@@ -221,11 +223,21 @@ def unwritable_folder(scene: Scene, n: int) -> Outcome:
 
 def _take_away(out: Path, disk: Path, what: str) -> None:
     if what == "read-only":
-        _mount("-o", "remount,ro", str(disk))
+        _make_read_only(disk)
     elif out.exists() and what == "moved":
         out.rename(disk / "moved")
     else:
         shutil.rmtree(out, ignore_errors=True)
+
+
+def _make_read_only(disk: Path) -> None:
+    """A disk refuses while a file on it is being written."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(CannotMountError):
+            _mount("-o", "remount,ro", str(disk))
+            return
+        time.sleep(_AT_ONCE_S)
+    raise CannotMountError("the disk is never at rest")
 
 
 def two_runs(scene: Scene, n: int) -> Outcome:
@@ -303,7 +315,8 @@ def _disk(scene: Scene) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        # also where what was started on it has not ended
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def _mount(*arguments: str) -> None:
@@ -335,7 +348,7 @@ FAULTS: Sequence[tuple[Callable[[Scene, int], Outcome], int]] = (
     (changed_meanwhile, 2),
     (jumping_clock, 5),
 )
-_HEADER = (
+HEADER = (
     "| fault | injected | finished before it | finished and lost | wrongly reused | half files | anything else |\n"
     "|:---|---:|---:|---:|---:|---:|:---|"
 )
@@ -354,7 +367,7 @@ def row_of(outcome: Outcome) -> str:
 def main(share: float, only: str | None, real: bool) -> None:
     """Inject faults into runs and print what they cost; exit status 1 where it is anything."""
     is_clean = True
-    click.echo(_HEADER)
+    click.echo(HEADER)
     for inject, n in FAULTS:
         if only not in (None, inject.__name__):
             continue

@@ -24,7 +24,7 @@ from bench.run import main as run_command
 from bench.sealed import read_record, sealed
 from bench.store import RunStore, StoreError, WriteError
 from benchmarks import faults
-from benchmarks.scene import Outcome, Scene, half_files
+from benchmarks.scene import ROOT, Outcome, Scene, half_files
 from benchmarks.stand_in import record_of
 from lmzoo.errors import CorruptFileError, InputError, LmzooError, NewerFileError
 from tests.bench.stubs import make_record, make_trial
@@ -56,6 +56,15 @@ def test_the_row_of_a_table_says_what_is_wrong() -> None:
     assert faults.row_of(outcome) == "| a fault | 2 | 3 | 1 | 0 | 0 | nothing |"
     outcome.require(False, "a traceback\nwas seen")
     assert faults.row_of(outcome) == "| a fault | 2 | 3 | 1 | 0 | 0 | 1: a traceback was seen |"
+
+
+def test_the_table_of_the_docs_is_of_this_script_and_shows_no_loss() -> None:
+    lines = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").splitlines()
+    start = lines.index(faults.HEADER.splitlines()[0])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[start + 2 : lines.index("", start)]]
+    assert len(rows) == len(faults.FAULTS)
+    assert min(int(row[1]) for row in rows) >= 1
+    assert {tuple(row[3:]) for row in rows} == {("0", "0", "0", "nothing")}
 
 
 def test_half_a_file_is_seen(folder: Path) -> None:

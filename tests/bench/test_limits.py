@@ -81,14 +81,16 @@ def test_a_worker_that_died_is_noticed_though_its_child_holds_the_output() -> No
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
-def test_a_machine_that_starts_no_more_processes_costs_a_row(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def refuse(*_: object, **__: object) -> None:
+def test_a_machine_that_starts_no_more_processes_costs_a_row(number: int) -> None:
+    def refuse(*_: object, **__: object) -> subprocess.Popen[bytes]:
         raise OSError(number, os.strerror(number))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "Popen", refuse)
-        record = record_of("good")
-    assert (record.status, record.reason) == ("failed", f"no worker could be started: {os.strerror(number)}")
+    (_, ended) = local.LocalExecutor(popen=refuse).run([make_trial("good")])
+    assert isinstance(ended, Ended)
+    assert (ended.record.status, ended.record.reason) == (
+        "failed",
+        f"no worker could be started: {os.strerror(number)}",
+    )
 
 
 ORPHAN = """

@@ -19,6 +19,7 @@ from bench.agreement import device_agreement, disagreement
 from bench.describe import corpus_facts, read_corpus
 from bench.energy import EnergyMeter
 from bench.planned import require_same_code, require_same_text
+from bench.quality import blocks_record, perplexity_figure, tally_record
 from bench.records import (
     CorpusFacts,
     CurvePoint,
@@ -30,7 +31,6 @@ from bench.records import (
     ScheduleChange,
     SoFar,
     Status,
-    TallyRecord,
     TrialRecord,
     TrialSpec,
 )
@@ -41,7 +41,7 @@ from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Training, Validation, budget_for
 from lmzoo.errors import DivergedError, LmzooError, StorageError
-from lmzoo.evaluation import block_bounds, evaluate, tally_of, token_nats, top1_accuracy
+from lmzoo.evaluation import evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
 from lmzoo.registry import create_trainer, entries_of
 from lmzoo.spec import parse_spec
@@ -243,15 +243,14 @@ class Trial:
         agreement = self._timed("test_s", lambda: device_agreement(model, corpus.test, self.spec.device))
         if (doubt := disagreement(agreement, self.spec.device)) is not None:
             self._warnings.append(doubt)
-        bounds = block_bounds(corpus.test)
+        tally = tally_of(model, corpus.test, nats_N)
         train_s, train_tokens = self._parts["train_s"], self._training.progress.tokens
         return Measured(
-            test=tally_record(tally_of(model, corpus.test, nats_N)),
+            test=tally_record(tally),
             valid=tally_record(valid),
             top1_accuracy=Figure.of(accuracy),
-            block_nats=tuple(_finite(float(nats_N[start:end].sum())) for start, end in bounds),
-            block_tokens=tuple(end - start for start, end in bounds),
             device_agreement=agreement,
+            **blocks_record(corpus.test, nats_N, tally),
             n_params=getattr(model, "n_params", None),
             model_bytes=_model_bytes(model),
             train_tokens=train_tokens,
@@ -357,38 +356,8 @@ def kernel_of(trainer: Any, model: LanguageModel[Any]) -> str:
     return trains if trains == answers else f"{trains}, answers: {answers}"
 
 
-def tally_record(tally: Tally) -> TallyRecord:
-    impossible = _impossible(tally)
-    return TallyRecord(
-        nll_nats=Figure.of(tally.nll_nats, impossible),
-        n_tokens=tally.n_tokens,
-        n_chars=tally.n_chars,
-        n_bytes=tally.n_bytes,
-        n_oov=tally.n_oov,
-        n_zero=tally.n_zero,
-        perplexity=perplexity_figure(tally),
-        perplexity_no_oov=Figure.of(
-            tally.perplexity_no_oov, "every token is out of vocabulary" if tally.n_oov == tally.n_tokens else impossible
-        ),
-        bits_per_char=Figure.of(tally.bits_per_char, tally.bits_per_char_reason or impossible),
-        bits_per_byte=Figure.of(tally.bits_per_byte, tally.bits_per_byte_reason or impossible),
-    )
-
-
-def perplexity_figure(tally: Tally) -> Figure:
-    return Figure.of(tally.perplexity, _impossible(tally))
-
-
-def _impossible(tally: Tally) -> str | None:
-    return f"{tally.n_zero} tokens of probability zero" if tally.n_zero else None
-
-
 def _model_bytes(model: LanguageModel[Any]) -> Figure:
     try:
         return Figure.of(float(len(storage.to_bytes(model))))
     except StorageError as error:
         return Figure(reason=" ".join(str(error).split()))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -8,6 +8,7 @@ place.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -245,6 +246,14 @@ class Environment(_Record):
     device_shared: bool | None = Field(default=None, description="another process used the device meanwhile")
 
 
+_BLOCK_FIELDS = tuple(f"block_{of}" for of in ("nats", "chars", "bytes", "spelling_nats", "known_nats", "known_tokens"))
+
+
+def _sum_of(values: Iterable[float | None]) -> float:
+    """The exact sum, rounded once; infinite where a value is null."""
+    return math.fsum(math.inf if value is None else value for value in values)
+
+
 class Measured(_Record):
     """What a trial that reached its end measured."""
 
@@ -272,6 +281,40 @@ class Measured(_Record):
     next_token_us_p99: float
     kernel: str
     kept: str = Field(description="whose weights were scored: 'last', or 'best validation at N s'")
+
+    @model_validator(mode="after")
+    def _blocks_add_up(self) -> Measured:
+        """What was altered or half written shows: the blocks are the test text, in every unit that they have."""
+        lengths = {name: len(getattr(self, name)) for name in _BLOCK_FIELDS}
+        wanted = len(self.block_tokens)
+        uneven = [name for name, n in lengths.items() if n != wanted and (n or name == "block_nats")]
+        if uneven:
+            raise ValueError(f"{wanted} blocks have tokens, but {uneven[0]} holds {lengths[uneven[0]]} values")
+        for name, got, want, tolerance in self._sums():
+            # an infinite sum equals only an infinite one
+            if got != want and not abs(got - want) <= tolerance * abs(want):
+                raise ValueError(f"{name}: the blocks' sum is {got!r}, that of the test text is {want!r}")
+        return self
+
+    def _sums(self) -> Iterator[tuple[str, float, float, float]]:
+        """Each sum over the blocks with what the tally says of it, and the relative difference allowed."""
+        test = self.test
+        nats = _sum_of(self.block_nats)
+        yield "tokens", sum(self.block_tokens), test.n_tokens, 0.0
+        if test.nll_nats.number is not None:
+            yield "nats", nats, test.nll_nats.number, 1e-9
+        if self.block_chars:
+            yield "characters", _sum_of(self.block_chars), test.n_chars, 1e-6
+        if self.block_bytes:
+            yield "bytes", _sum_of(self.block_bytes), test.n_bytes, 1e-6
+        if self.block_known_tokens:
+            yield "known tokens", sum(self.block_known_tokens), test.n_tokens - test.n_oov, 0.0
+        if self.block_known_nats and test.perplexity_no_oov.value is not None:
+            n_known = test.n_tokens - test.n_oov
+            yield "known nats", _sum_of(self.block_known_nats), n_known * math.log(test.perplexity_no_oov.value), 1e-9
+        for size, bits in ((test.n_chars, test.bits_per_char.value), (test.n_bytes, test.bits_per_byte.value)):
+            if self.block_spelling_nats and bits is not None:
+                yield "spelling", nats + _sum_of(self.block_spelling_nats), bits * size * math.log(2), 1e-9
 
 
 class SoFar(_Record):

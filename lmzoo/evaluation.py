@@ -26,6 +26,8 @@ _MAX_CELLS = 4_000_000
 # intervals rest on at least this many blocks; fewer documents are cut into so many pieces
 _MIN_BLOCKS = 50
 _PIECES = 100
+# more documents than that are joined with their neighbours: a record stays small, and intervals gain nothing
+_MAX_BLOCKS = 1000
 
 
 def evaluate(
@@ -45,7 +47,7 @@ def evaluate(
 
 
 def evaluate_blocks(model: LanguageModel[Any], split: Split) -> list[Tally]:
-    """The same as one Tally per block: the documents, or pieces of them where there are fewer than 50."""
+    """The same as one Tally per block (`block_bounds`)."""
     nats_N = token_nats(model, split)
     return [_tally_between(model, split, nats_N, start, end) for start, end in block_bounds(split)]
 
@@ -57,9 +59,15 @@ def document_tallies(model: LanguageModel[Any], split: Split, nats_N: Nats) -> l
 
 
 def block_bounds(split: Split) -> list[tuple[int, int]]:
-    """Token positions (start, end) of the blocks of a split; the same for every model."""
+    """Token positions (start, end) of the blocks of a split; the same for every model.
+
+    Blocks are documents, neighbours joined where there are more than 1,000, or pieces of documents where there are
+    fewer than 50.
+    """
     bounds = split.starts_D1.tolist()
     if len(split) >= _MIN_BLOCKS:
+        n_blocks = min(len(split), _MAX_BLOCKS)
+        bounds = [bounds[k * len(split) // n_blocks] for k in range(n_blocks + 1)]
         return [(a, b) for a, b in itertools.pairwise(bounds) if b > a]
     length = max(-(-split.n_tokens // _PIECES), 1)
     cuts = sorted({*bounds, *(i for a, b in itertools.pairwise(bounds) for i in range(a, b, length))})

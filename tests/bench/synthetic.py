@@ -178,6 +178,14 @@ def ok(
     return TrialRecord(**(values | (changes or {})))
 
 
+def with_test(record: TrialRecord, changes: dict[str, Any]) -> TrialRecord:
+    """The record with other figures of the test text, checked as one that is read."""
+    assert record.measured is not None
+    test = record.measured.test.model_copy(update=changes)
+    measured = Measured.model_validate(record.measured.model_dump() | {"test": test.model_dump()})
+    return record.model_copy(update={"measured": measured})
+
+
 def failed(spec: TrialSpec, status: Status, reason: str, **changes: Any) -> TrialRecord:
     values: dict[str, Any] = {"trial": spec, "status": status, "reason": reason, "wall_s": 2.0, "started_utc": STARTED}
     return TrialRecord(**(values | changes))

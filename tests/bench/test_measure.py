@@ -16,13 +16,12 @@ import pytest
 
 from bench import measure, throughput
 from bench.energy import EnergyMeter
-from bench.measure import Moment, Trial, classify, tally_record
+from bench.measure import Moment, Trial, classify
 from bench.records import CorpusSpec, TrialRecord
 from lmzoo.budget import Budget
 from lmzoo.errors import DivergedError, SpecError
 from lmzoo.interface import Progress
 from lmzoo.markov import MarkovConfig, MarkovSource
-from lmzoo.tally import Tally
 from tests.bench.stubs import make_trial
 from tests.bench.test_agreement import OnDevice
 from tests.bench.test_throughput import Clock, Uniform
@@ -334,16 +333,6 @@ def test_an_exception_ends_the_trial_with_a_record(corpus: CorpusSpec, fake: Cal
     assert (record.status, record.reason) == ("failed", "ZeroDivisionError: 1 / 0")
     assert record.corpus is not None
     assert [type(error) for error in logged] == [ZeroDivisionError]
-
-
-def test_a_tally_without_known_tokens_has_a_reason_for_each_missing_figure() -> None:
-    # 2 tokens, both out of vocabulary, 1 nat each; characters unknown
-    tally = Tally(nll_nats=2.0, n_tokens=2, n_oov=2, oov_nll_nats=2.0, chars_known=False, bytes_known=False)
-    record = tally_record(tally)
-    assert record.perplexity.value == pytest.approx(math.e)
-    assert record.perplexity_no_oov.reason == "every token is out of vocabulary"
-    assert record.bits_per_char.reason
-    assert record.bits_per_byte.reason
 
 
 def test_a_fraction_of_the_training_text_is_learned_from_and_the_rest_stays(corpus: CorpusSpec) -> None:

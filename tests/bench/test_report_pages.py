@@ -18,7 +18,7 @@ from bench.report.__main__ import main
 from bench.report.build import build_report
 from bench.report.html import pieces
 from bench.report.markdown import escaped, escaped_line
-from tests.bench.synthetic import facts, failed, info, measured, ok, trial, usual, write
+from tests.bench.synthetic import facts, failed, info, ok, trial, usual, with_test, write
 
 STEMS = ("perplexity", "validation", "memory", "size", "speed")
 
@@ -183,8 +183,8 @@ def test_groups_are_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_plots")
 def test_why_a_figure_is_missing_stands_under_the_table(tmp_path: Path) -> None:
-    lossy = measured([200.0] * 9, [200] * 9).test.model_copy(update={"bits_per_char": Figure.of(None, "words | lost")})
-    write(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("mlp"), 5.0, measures={"test": lossy})])
+    lossy = {"bits_per_char": Figure.of(None, "words | lost")}
+    write(tmp_path, [ok(trial("kn5"), 4.4), with_test(ok(trial("mlp"), 5.0), lossy)])
     build_report(tmp_path)
     ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
     assert "- bits/byte n/a: the normaliser loses some of the text\n" in ranking
@@ -193,15 +193,14 @@ def test_why_a_figure_is_missing_stands_under_the_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_plots")
-@pytest.mark.parametrize(("n_oov", "shown"), [(0, False), (90, True)])
+@pytest.mark.parametrize(("n_oov", "shown"), [(0, False), (1000, True)])
 def test_unknown_tokens_have_two_columns_where_there_are_any(tmp_path: Path, n_oov: int, shown: bool) -> None:
     changes = {"n_oov": n_oov, "perplexity_no_oov": Figure.of(3.25)}
-    test = measured([200.0] * 9, [200] * 9).test.model_copy(update=changes)
-    write(tmp_path, [ok(trial("kn5"), 4.4, measures={"test": test})])
+    write(tmp_path, [with_test(ok(trial("kn5"), 4.4), changes)])
     build_report(tmp_path)
     ranking = markdown_of(tmp_path).split("## Ranking")[1].split("##")[0]
     assert ("| OOV |" in ranking) == shown
-    # 90 of 9 x 200 tokens
+    # 1,000 of 100 x 200 tokens
     assert ("| 5.00 % |" in ranking) == shown
     assert ("| test perplexity | without OOV | against best |" in ranking) == shown
     assert ("| 3.250 | best |" in ranking) == shown
@@ -210,10 +209,7 @@ def test_unknown_tokens_have_two_columns_where_there_are_any(tmp_path: Path, n_o
 @pytest.mark.usefixtures("no_plots")
 def test_the_answer_tells_who_is_first_without_unknown_tokens(tmp_path: Path) -> None:
     def without(model: str, perplexity: float, no_oov: float, n_oov: int) -> TrialRecord:
-        record = ok(trial(model), perplexity)
-        assert record.measured is not None
-        changes = {"n_oov": n_oov, "perplexity_no_oov": Figure.of(no_oov)}
-        return ok(trial(model), perplexity, measures={"test": record.measured.test.model_copy(update=changes)})
+        return with_test(ok(trial(model), perplexity), {"n_oov": n_oov, "perplexity_no_oov": Figure.of(no_oov)})
 
     told = "Without out-of-vocabulary tokens the lowest is that of"
     for name, figures, n_oov, expected in (
@@ -231,9 +227,8 @@ def test_the_answer_tells_who_is_first_without_unknown_tokens(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("no_plots")
 def test_nothing_but_unknown_tokens_has_no_figure_without_them(tmp_path: Path) -> None:
-    changes = {"n_oov": 1800, "perplexity_no_oov": Figure.of(None, "every token is out of vocabulary")}
-    test = measured([200.0] * 9, [200] * 9).test.model_copy(update=changes)
-    write(tmp_path, [ok(trial("kn5"), 4.4, measures={"test": test})])
+    changes = {"n_oov": 20_000, "perplexity_no_oov": Figure.of(None, "every token is out of vocabulary")}
+    write(tmp_path, [with_test(ok(trial("kn5"), 4.4), changes)])
     build_report(tmp_path)
     assert "- without OOV n/a: every token is out of vocabulary\n" in markdown_of(tmp_path)
 

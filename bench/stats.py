@@ -1,14 +1,24 @@
 """Intervals, paired tests and speed to perplexity, from the blocks and curves of stored records.
 
-**Interval of a perplexity**: percentile bootstrap over blocks of the test text (and over seeds where there are
-several) of the nats per token, which is a ratio of two sums.  Its quantiles are widened from the normal to Student's t
-(Hesterberg 2015, "expanded percentile"), since plain percentiles cover too little with few blocks.
+Each figure of a text is a ratio of two sums over its blocks: nats and tokens, bits and characters, bits and bytes.
 
-**Paired test of two models**: the difference of nats per token over the same blocks, divided by its standard error,
+**Interval of a ratio**: bootstrap over runs of neighbouring blocks (Kunsch 1989; circular, Politis & Romano 1992), of
+n^(1/3) blocks each, because what stands side by side is alike: single blocks cover far too little where a text sticks
+to its subject.  Few runs vary less than the text does; how much is known, and so is how much farther Student's
+distribution reaches than the normal one: both ends are moved out by that.  Where there are several seeds, the variance
+of their mean is added on both sides.
+
+**Paired test of two models**: the difference of the ratios over the same blocks, divided by its standard error,
 against Student's t.  The division is what holds the level: per-block differences are sums over many tokens of
 different number, so a rank or a sign test would test another hypothesis, and an unstudentised bootstrap rejects too
 often.  Unlike resampling, it has no smallest p, so Holm's correction over hundreds of pairs still leaves something to
-find.  The variance between seeds is added to that between blocks, with Welch's and Satterthwaite's degrees of freedom.
+find.  The variance is that of sums over runs, of n^(1/3) blocks or of twice as many, whichever is larger, with no more
+degrees of freedom than 20 runs have: where the runs are too short for how far a text depends on itself, or the blocks
+far from normal, the test finds less instead of what is not there.
+
+**Several parts of a variance** (blocks; the seeds of either model): the reciprocal of the degrees of freedom is the
+mean of the parts' reciprocals, weighted by their shares.  Satterthwaite's squares the shares, and covers 88 % instead
+of 95 % where two seeds make up most of the variance.
 
 **Smallest difference**: below 1e-6 nats per token two models are called equal whatever p says.  Two that are all but
 the same function of the text differ by a hair in every block, which a paired test finds with any confidence wanted.
@@ -25,6 +35,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -34,6 +45,8 @@ from bench.records import CurvePoint
 
 Floats = npt.NDArray[np.float64]
 Verdict = Literal["a", "b", "~"]
+# a part of a variance, and its degrees of freedom
+Part = tuple[float, float]
 
 LEVEL = 0.05
 # nats per token; a millionth of a perplexity is nothing to anybody
@@ -41,6 +54,10 @@ SMALLEST_DIFFERENCE = 1e-6
 N_RESAMPLES = 2000
 # more documents than that are joined with their neighbours, which also keeps their dependence inside a block
 MAX_BLOCKS = 1000
+# more runs than that are no surer of their variance: they may be too short
+_MOST_RUNS = 20
+# beyond which, on both sides, LEVEL of the normal distribution lies
+_NORMAL_QUANTILE = NormalDist().inv_cdf(1 - LEVEL / 2)
 # from this many seeds on, the fastest and the slowest are dropped
 _MANY_SEEDS = 5
 
@@ -81,21 +98,36 @@ def join_blocks(values_SxB: Floats, max_blocks: int = MAX_BLOCKS) -> Floats:
     return np.add.reduceat(values_SxB, starts, axis=-1)
 
 
-def perplexity_interval(nats_SxB: Floats, tokens_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
-    """95 % interval of a perplexity from the nats of each block (a row per seed) and the blocks' tokens.
+def ratio_interval(sums_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
+    """95 % interval of a ratio of sums over blocks (a row of sums per seed, whose mean is taken).
 
-    None where there is none: an infinite block, or fewer than two blocks.
+    None where there is none: an infinite block, fewer than two blocks, or nothing to divide by.
     """
-    nats_SxB, tokens_B = join_blocks(nats_SxB), join_blocks(tokens_B)
-    n_blocks = len(tokens_B)
-    if n_blocks < 2 or not np.isfinite(nats_SxB).all():
+    sums_SxB, sizes_B = join_blocks(sums_SxB), join_blocks(sizes_B)
+    n_blocks = len(sizes_B)
+    if n_blocks < 2 or not np.isfinite(sums_SxB).all() or not sizes_B.sum() > 0:
         return None
+    mean_B = sums_SxB.mean(axis=0)
     counts_RxB = _resample_counts(n_resamples, n_blocks)
     # einsum and not @: the sums must not depend on the number of threads, or a rebuilt table would differ
-    per_token_RxS = np.einsum("rb,sb->rs", counts_RxB, nats_SxB) / np.einsum("rb,b->r", counts_RxB, tokens_B)[:, None]
-    tail = _normal_tail(math.sqrt(n_blocks / (n_blocks - 1)) * student_t_quantile(n_blocks - 1))
-    low, high = np.quantile(_over_resampled_seeds(per_token_RxS), [tail, 1 - tail])
-    return Interval(_exp(float(low)), _exp(float(high)))
+    drawn_sums_R, drawn_sizes_R = np.einsum("rb,b->r", counts_RxB, mean_B), np.einsum("rb,b->r", counts_RxB, sizes_B)
+    has_size_R = drawn_sizes_R > 0
+    ratio = float(mean_B.sum() / sizes_B.sum())
+    ends = np.quantile(drawn_sums_R[has_size_R] / drawn_sizes_R[has_size_R], [LEVEL / 2, 1 - LEVEL / 2])
+    length = _run_length(n_blocks)
+    # a resample has so many blocks, and its runs are drawn about a mean of their own
+    stretch = math.sqrt(counts_RxB[0].sum() / (n_blocks - length)) / _NORMAL_QUANTILE
+    of_seeds = _seed_variances(sums_SxB, float(sizes_B.sum()))
+    below, above = (
+        _margin([((stretch * (end - ratio)) ** 2, n_blocks / length - 1), *of_seeds]) for end in ends.tolist()
+    )
+    return Interval(ratio - below, ratio + above)
+
+
+def perplexity_interval(nats_SxB: Floats, tokens_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
+    """95 % interval of a perplexity from the nats of each block (a row per seed) and the blocks' tokens."""
+    interval = ratio_interval(nats_SxB, tokens_B, n_resamples=n_resamples)
+    return Interval(_exp(interval.low), _exp(interval.high)) if interval else None
 
 
 def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
@@ -104,19 +136,17 @@ def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
     impossible = [bool(np.isinf(nats).any()) for nats in (a_SxB, b_SxB)]
     if any(impossible):
         return _test_of_impossible(a_SxB, b_SxB, impossible)
-    n_tokens = float(tokens_B.sum())
+    n_tokens, n_blocks = float(tokens_B.sum()), len(tokens_B)
     diff_B = a_SxB.mean(axis=0) - b_SxB.mean(axis=0)
     diff = float(diff_B.sum()) / n_tokens
-    n_blocks = len(tokens_B)
     if n_blocks < 2:
         return PairTest(diff=diff)
-    spread_B = diff_B - diff * tokens_B
-    variances = [(n_blocks / (n_blocks - 1) * float((spread_B**2).sum()) / n_tokens**2, n_blocks - 1)]
-    for nats_SxB in (a_SxB, b_SxB):
-        n_seeds = len(nats_SxB)
-        if n_seeds > 1:
-            variances.append((float((nats_SxB.sum(axis=1) / n_tokens).var(ddof=1)) / n_seeds, n_seeds - 1))
-    return _studentised(diff, variances)
+    spread_B = (diff_B - diff * tokens_B) / n_tokens
+    length = _run_length(n_blocks)
+    of_blocks = max(_variance_of_sum(spread_B, runs) for runs in (length, 2 * length) if runs < n_blocks)
+    df = min(n_blocks / length, _MOST_RUNS) - 1
+    of_seeds = [part for nats_SxB in (a_SxB, b_SxB) for part in _seed_variances(nats_SxB, n_tokens)]
+    return _studentised(diff, [(of_blocks, df), *of_seeds])
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -132,24 +162,43 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing:
-    """When a curve first was at or below a target: after `after_s` and by `by_s` (inf on a miss) training seconds."""
+    """When a curve first was at or below a target: after one and by the next of two validations, on both clocks.
+
+    `..._s`: training seconds; `..._wall_s`: seconds since the process started.  `by_...` is inf on a miss.
+    """
 
     reached: bool
     after_s: float
     by_s: float
+    after_wall_s: float
+    by_wall_s: float
     train_tokens: int | None
 
 
 def first_crossing(curve: Sequence[CurvePoint], target_perplexity: float) -> Crossing:
     """The bracket of two validations in which a target was first reached; on a miss, the last validation and inf."""
-    after_s = 0.0
+    after_s = after_wall_s = 0.0
     train_tokens = None
     for point in curve:
         perplexity, train_tokens = point.valid_perplexity.number, point.train_tokens
         if perplexity is not None and perplexity <= target_perplexity:
-            return Crossing(reached=True, after_s=after_s, by_s=point.train_s, train_tokens=train_tokens)
-        after_s = point.train_s
-    return Crossing(reached=False, after_s=after_s, by_s=math.inf, train_tokens=train_tokens)
+            return Crossing(
+                reached=True,
+                after_s=after_s,
+                by_s=point.train_s,
+                after_wall_s=after_wall_s,
+                by_wall_s=point.wall_s,
+                train_tokens=train_tokens,
+            )
+        after_s, after_wall_s = point.train_s, point.wall_s
+    return Crossing(
+        reached=False,
+        after_s=after_s,
+        by_s=math.inf,
+        after_wall_s=after_wall_s,
+        by_wall_s=math.inf,
+        train_tokens=train_tokens,
+    )
 
 
 def over_seeds(times_s: Sequence[float]) -> float:
@@ -204,17 +253,50 @@ def student_t_quantile(df: float, level: float = LEVEL) -> float:
     return high
 
 
-def _studentised(diff: float, variances: Sequence[tuple[float, int]]) -> PairTest:
-    """The test from independent parts of the variance of `diff`, each with its degrees of freedom."""
-    variance = math.fsum(v for v, _ in variances)
+def _run_length(n_blocks: int) -> int:
+    """How many neighbouring blocks make a run: the rate at which bias and noise of the variance balance."""
+    return round(math.cbrt(n_blocks))
+
+
+def _variance_of_sum(spread_B: Floats, length: int) -> float:
+    """The variance of the sum of blocks whose mean is 0, from the sums of all their runs (the last go on in the first).
+
+    For single blocks it is the usual one, n/(n - 1) times the sum of squares.
+    """
+    n_blocks = len(spread_B)
+    sums_B = np.convolve(np.concatenate([spread_B, spread_B[: length - 1]]), np.ones(length), "valid")
+    return n_blocks / (n_blocks - length) * float((sums_B**2).sum()) / length
+
+
+def _seed_variances(sums_SxB: Floats, size: float) -> list[Part]:
+    """The variance of the mean over seeds, where there are several."""
+    n_seeds = len(sums_SxB)
+    if n_seeds < 2:
+        return []
+    return [(float((sums_SxB.sum(axis=1) / size).var(ddof=1)) / n_seeds, n_seeds - 1)]
+
+
+def _degrees_of_freedom(parts: Sequence[Part]) -> float:
+    """Those of a sum of independent parts of a variance, from each part's own and its share."""
+    variance = math.fsum(v for v, _ in parts)
+    return 1 / math.fsum(v / variance / df for v, df in parts)
+
+
+def _margin(parts: Sequence[Part]) -> float:
+    """How far a 95 % interval reaches to one side, from the parts of the variance."""
+    variance = math.fsum(v for v, _ in parts)
+    return student_t_quantile(_degrees_of_freedom(parts)) * math.sqrt(variance) if variance else 0.0
+
+
+def _studentised(diff: float, parts: Sequence[Part]) -> PairTest:
+    """The test from independent parts of the variance of `diff`."""
+    error = math.sqrt(math.fsum(v for v, _ in parts))
     # differences at the limit of float64 are no evidence of anything
-    if math.sqrt(variance) <= 1e-12 * abs(diff) or variance == 0:
+    if error <= 1e-12 * abs(diff) or error == 0:
         return PairTest(diff=diff, low=diff, high=diff, p=0.0 if abs(diff) > 1e-12 else 1.0)
-    # shares and not squares of tiny variances, which would underflow
-    df = 1 / math.fsum((v / variance) ** 2 / n for v, n in variances)
-    error = math.sqrt(variance)
-    margin = student_t_quantile(df) * error
-    return PairTest(diff=diff, low=diff - margin, high=diff + margin, p=student_t_p(diff / error, df))
+    margin = _margin(parts)
+    p = student_t_p(diff / error, _degrees_of_freedom(parts))
+    return PairTest(diff=diff, low=diff - margin, high=diff + margin, p=p)
 
 
 def _test_of_impossible(a_SxB: Floats, b_SxB: Floats, impossible: Sequence[bool]) -> PairTest:
@@ -229,28 +311,12 @@ def _test_of_impossible(a_SxB: Floats, b_SxB: Floats, impossible: Sequence[bool]
 def _resample_counts(n_resamples: int, n_blocks: int) -> Floats:
     """How often each block is drawn in each resample; the same for every model, so that rows are comparable."""
     rng = np.random.default_rng([n_resamples, n_blocks])
-    drawn_RxB = rng.integers(n_blocks, size=(n_resamples, n_blocks)) + n_blocks * np.arange(n_resamples)[:, None]
-    counts = np.bincount(drawn_RxB.ravel(), minlength=n_resamples * n_blocks).astype(np.float64)
+    length = _run_length(n_blocks)
+    starts_RxK = rng.integers(n_blocks, size=(n_resamples, -(-n_blocks // length)))
+    drawn_RxKxL = (starts_RxK[:, :, None] + np.arange(length)) % n_blocks
+    drawn_RxKxL += n_blocks * np.arange(n_resamples)[:, None, None]
+    counts = np.bincount(drawn_RxKxL.ravel(), minlength=n_resamples * n_blocks).astype(np.float64)
     return counts.reshape(n_resamples, n_blocks)
-
-
-def _over_resampled_seeds(per_token_RxS: Floats) -> Floats:
-    """The mean over seeds drawn anew in each resample.
-
-    Deviations are stretched by sqrt(S / (S - 1)): drawn with replacement, a few seeds vary less than new ones would.
-    """
-    n_resamples, n_seeds = per_token_RxS.shape
-    mean_R: Floats = per_token_RxS.mean(axis=1)
-    if n_seeds == 1:
-        return mean_R
-    drawn_RxS = np.random.default_rng([n_resamples, n_seeds, 1]).integers(n_seeds, size=per_token_RxS.shape)
-    redrawn_R = np.take_along_axis(per_token_RxS, drawn_RxS, axis=1).mean(axis=1)
-    stretched: Floats = mean_R + math.sqrt(n_seeds / (n_seeds - 1)) * (redrawn_R - mean_R)
-    return stretched
-
-
-def _normal_tail(z: float) -> float:
-    return math.erfc(z / math.sqrt(2)) / 2
 
 
 def _exp(nats: float) -> float:

@@ -74,6 +74,7 @@ BENCH_ORDER = (
     "environment",
     "describe",
     "planned",
+    "quality",
     "throughput",
     "agreement",
     "energy",

@@ -13,7 +13,17 @@ import numpy as np
 from bench.environment import text_name
 from bench.records import FINE, CorpusFacts, Measured, RunInfo, Status, TrialRecord, TrialSpec
 from bench.report.reading import Missing, Run
-from bench.stats import Floats, Interval, PairTest, Verdict, holm, paired_test, perplexity_interval
+from bench.stats import (
+    Floats,
+    Interval,
+    PairTest,
+    Verdict,
+    holm,
+    over_seeds,
+    paired_test,
+    perplexity_interval,
+    ratio_interval,
+)
 
 Number = float | int
 
@@ -87,8 +97,7 @@ class Row:
 
     @cached_property
     def block_nats_SxB(self) -> Floats:
-        rows = [[math.inf if nats is None else nats for nats in m.block_nats] for m in self.measured]
-        return np.array(rows, np.float64)
+        return self._per_seed("block_nats")
 
     @cached_property
     def block_tokens(self) -> tuple[int, ...]:
@@ -100,6 +109,38 @@ class Row:
         if not self.is_measured_alike or self.test_perplexity is None:
             return None
         return perplexity_interval(self.block_nats_SxB, np.array(self.block_tokens, np.float64))
+
+    @cached_property
+    def interval_no_oov(self) -> Interval | None:
+        """95 % interval of the perplexity over the tokens that are in the vocabulary."""
+        if self.test_perplexity_no_oov is None or not self.is_measured_alike:
+            return None
+        if not any(m.test.n_oov for m in self.measured):
+            return self.interval
+        tokens_B = np.array(self.measured[0].block_known_tokens, np.float64)
+        has_known = all(m.block_known_tokens for m in self.measured)
+        return perplexity_interval(self._per_seed("block_known_nats"), tokens_B) if has_known else None
+
+    @cached_property
+    def interval_bits_per_char(self) -> Interval | None:
+        """95 % interval of the bits per character."""
+        return self._bits_interval("block_chars")
+
+    @cached_property
+    def interval_bits_per_byte(self) -> Interval | None:
+        """95 % interval of the bits per byte."""
+        return self._bits_interval("block_bytes")
+
+    def _bits_interval(self, sizes: str) -> Interval | None:
+        """That of nats and spelling over a size; None where the records do not hold it (schema 1) or there is none."""
+        if not self.is_measured_alike or not all(getattr(m, sizes) for m in self.measured):
+            return None
+        bits_SxB = (self.block_nats_SxB + self._per_seed("block_spelling_nats")) / math.log(2)
+        return ratio_interval(bits_SxB, np.array(getattr(self.measured[0], sizes), np.float64))
+
+    def _per_seed(self, name: str) -> Floats:
+        rows = [[math.inf if nats is None else nats for nats in getattr(m, name)] for m in self.measured]
+        return np.array(rows, np.float64)
 
     @property
     def is_measured_alike(self) -> bool:
@@ -186,6 +227,12 @@ def median(values: Iterable[Number | None]) -> Number | None:
         return None
     low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
     return (low + high) // 2 if isinstance(low, int) and isinstance(high, int) else (low + high) / 2
+
+
+def typical(values: Iterable[Number | None]) -> float | None:
+    """One time or rate for several seeds: the median, from 5 seeds on the mean without the fastest and the slowest."""
+    known = [value for value in values if value is not None]
+    return over_seeds(known) if known else None
 
 
 def of_measured(row: Row, value: Callable[[Measured], Number | None]) -> list[Number | None]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bench.records import Figure, Measured
 from bench.report import wording
 from bench.report.answer import label_of, times_to_targets, verdicts_of
-from bench.report.rows import Pair, Row, median, ranked
+from bench.report.rows import Pair, Row, ranked, typical
 from bench.report.tables import Cell, summary_of, targets_of
 
 # a wider matrix than this is not readable; a list of ties takes its place
@@ -67,10 +67,18 @@ def _column(name: str, key: str, show: Callable[[float | None], str]) -> Column:
     return name, lambda summary: show(number(summary[key]))
 
 
+def _with_interval(name: str, key: str, digits: int = 3) -> Column:
+    def cell(summary: Mapping[str, Cell]) -> str:
+        value, low, high = (number(summary[f"{key}{end}"]) for end in ("", "_low", "_high"))
+        return wording.with_interval(value, low, high, digits)
+
+    return name, cell
+
+
 _QUALITY: Sequence[Column] = (
     ("95 % interval", lambda s: wording.interval(number(s["test_perplexity_low"]), number(s["test_perplexity_high"]))),
-    _column("bits/char", "bits_per_char", wording.rounded),
-    _column("bits/byte", "bits_per_byte", wording.rounded),
+    _with_interval("bits/char", "bits_per_char"),
+    _with_interval("bits/byte", "bits_per_byte"),
     _column("top-1", "top1_accuracy", wording.percent),
     _column("parameters", "n_params", wording.count),
     _column("size", "model_bytes", wording.size),
@@ -83,7 +91,7 @@ _QUALITY: Sequence[Column] = (
 
 
 # both where some test token is out of vocabulary
-_WITHOUT_OOV = _column("without OOV", "test_perplexity_no_oov", wording.perplexity)
+_WITHOUT_OOV = _with_interval("without OOV", "test_perplexity_no_oov", digits=4)
 _OOV: Column = ("OOV", lambda summary: wording.percent(_oov(summary)))
 _WITH_REASON: Mapping[str, Callable[[Measured], Figure]] = {
     _WITHOUT_OOV[0]: lambda m: m.test.perplexity_no_oov,
@@ -252,12 +260,12 @@ def _energy_columns(summaries: Iterable[Mapping[str, Cell]]) -> list[Column]:
 
 
 def _wall_clock(rows: Sequence[Row]) -> list[Sheet]:
-    """Where the seconds of the wall clock went, the median over seeds."""
+    """Where the seconds of the wall clock went."""
     lines = []
     for row in rows:
         parts = [record.parts for record in (row.fine or row.records) if record.parts]
         if parts:
-            seconds = [median(getattr(part, name) for part in parts) for name in _PARTS]
+            seconds = [typical(getattr(part, name) for part in parts) for name in _PARTS]
             lines.append((label_of(row, rows), *map(wording.seconds, seconds)))
     if not lines:
         return []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.records import CorpusFacts, CurvePoint, Figure, Measured, RunInfo, TallyRecord, TrialRecord
 from bench.report.excess import excess_of
-from bench.report.rows import Group, Number, Pair, Row, geometric_mean, mean, median
+from bench.report.rows import Group, Number, Pair, Row, geometric_mean, mean, median, typical
 from bench.stats import Crossing, first_crossing
 from bench.store import write_atomically
 
@@ -28,10 +28,12 @@ SUMMARY_COLUMNS = (
     *("peak_rss_bytes", "baseline_rss_bytes", "peak_device_bytes", "peak_device_reserved_bytes"),
     *("is_adaptive", "vocab_fingerprint", "kernel", "threads", "rules_version"),
     *("cpu_joules", "device_joules", "energy_source", "excess_nats_per_token"),
+    *("test_perplexity_no_oov_low", "test_perplexity_no_oov_high"),
+    *("bits_per_char_low", "bits_per_char_high", "bits_per_byte_low", "bits_per_byte_high"),
 )
 TARGET_COLUMNS = (
     *("model", *GROUP_COLUMNS, "device", "seed", "target_name", "target_perplexity"),
-    *("reached", "after_s", "by_s", "train_tokens"),
+    *("reached", "after_s", "by_s", "train_tokens", "after_wall_s", "by_wall_s"),
 )
 CURVE_COLUMNS = (
     *("model", *GROUP_COLUMNS, "device", "seed"),
@@ -55,15 +57,19 @@ _MEANS: Mapping[str, Callable[[Measured], Figure]] = {
 _MEDIANS: Mapping[str, Callable[[Measured], Number | None]] = {
     "n_params": lambda m: m.n_params,
     "model_bytes": lambda m: _whole(m.model_bytes.number),
+}
+_RATES: Mapping[str, Callable[[Measured], Number | None]] = {
     "train_tokens_per_s": lambda m: m.train_tokens_per_s,
     "eval_tokens_per_s": lambda m: m.eval_tokens_per_s.median,
     "next_token_us": lambda m: m.next_token_us.median,
     "next_token_us_p99": lambda m: m.next_token_us_p99,
 }
 # what a failed trial leaves behind too
-_COSTS: Mapping[str, Callable[[TrialRecord], Number | None]] = {
+_TIMES: Mapping[str, Callable[[TrialRecord], Number | None]] = {
     "train_s": lambda r: r.train_s,
     "wall_s": lambda r: r.wall_s,
+}
+_OTHER_COSTS: Mapping[str, Callable[[TrialRecord], Number | None]] = {
     "peak_rss_bytes": lambda r: r.memory.peak_rss_bytes if r.memory else None,
     "baseline_rss_bytes": lambda r: r.memory.baseline_rss_bytes if r.memory else None,
     "peak_device_bytes": lambda r: r.memory.peak_device_bytes if r.memory else None,
@@ -75,7 +81,6 @@ _COSTS: Mapping[str, Callable[[TrialRecord], Number | None]] = {
 
 def summary_of(row: Row) -> dict[str, Cell]:
     """One row of `summary.csv` by column."""
-    interval = row.interval
     costs_from = row.fine or row.records
     tallies = [m.test for m in row.measured]
     facts = [record.corpus for record in row.records if record.corpus]
@@ -87,8 +92,6 @@ def summary_of(row: Row) -> dict[str, Cell]:
         "reused": row.is_reused,
         "n_seeds": len(row.fine),
         "test_perplexity": row.test_perplexity,
-        "test_perplexity_low": interval.low if interval else None,
-        "test_perplexity_high": interval.high if interval else None,
         "n_tokens": _token_count(tallies, facts, "n_tokens", "n_test_tokens"),
         "n_oov": _token_count(tallies, facts, "n_oov", "n_test_oov"),
         "is_adaptive": row.is_adaptive,
@@ -99,10 +102,28 @@ def summary_of(row: Row) -> dict[str, Cell]:
         "energy_source": " / ".join(dict.fromkeys(source for record in costs_from for source in _sources(record)))
         or None,
         "excess_nats_per_token": excess.nats if excess else None,
+        **_intervals(row),
         **{name: geometric_mean(of(m).number for m in row.measured) for name, of in _PERPLEXITIES.items()},
         **{name: mean(of(m).number for m in row.measured) for name, of in _MEANS.items()},
         **{name: median(value(m) for m in row.measured) for name, value in _MEDIANS.items()},
-        **{name: median(cost(record) for record in costs_from) for name, cost in _COSTS.items()},
+        **{name: typical(rate(m) for m in row.measured) for name, rate in _RATES.items()},
+        **{name: typical(time(record) for record in costs_from) for name, time in _TIMES.items()},
+        **{name: median(cost(record) for record in costs_from) for name, cost in _OTHER_COSTS.items()},
+    }
+
+
+def _intervals(row: Row) -> dict[str, Cell]:
+    """Both ends of each 95 % interval."""
+    intervals = {
+        "test_perplexity": row.interval,
+        "test_perplexity_no_oov": row.interval_no_oov,
+        "bits_per_char": row.interval_bits_per_char,
+        "bits_per_byte": row.interval_bits_per_byte,
+    }
+    return {
+        f"{name}_{end}": getattr(interval, end) if interval else None
+        for name, interval in intervals.items()
+        for end in ("low", "high")
     }
 
 
@@ -189,6 +210,8 @@ def _target_row(row: Row, seed: int, name: str, perplexity: float, crossing: Cro
         "after_s": crossing.after_s,
         "by_s": crossing.by_s,
         "train_tokens": crossing.train_tokens,
+        "after_wall_s": crossing.after_wall_s,
+        "by_wall_s": crossing.by_wall_s,
     }
 
 

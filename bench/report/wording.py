@@ -35,6 +35,12 @@ def interval(low: float | None, high: float | None) -> str:
     return NOT_AVAILABLE if low is None or high is None else f"{perplexity(low)} to {perplexity(high)}"
 
 
+def with_interval(value: float | None, low: float | None, high: float | None, digits: int = 3) -> str:
+    """A figure with its interval in brackets, where it has one."""
+    text = rounded(value, digits)
+    return text if low is None or high is None else f"{text} ({rounded(low, digits)} to {rounded(high, digits)})"
+
+
 def seconds(value: float | None) -> str:
     return f"{rounded(value)} s" if value is not None and math.isfinite(value) else rounded(value)
 

@@ -124,6 +124,8 @@ def measured(nats: Sequence[float], tokens: Sequence[int], **changes: Any) -> Me
         "top1_accuracy": Figure.of(0.5),
         "block_nats": tuple(None if math.isinf(n) else n for n in nats),
         "block_tokens": tuple(tokens),
+        "block_chars": tuple(map(float, tokens)),
+        "block_spelling_nats": (0.0,) * len(tokens),
         "n_params": 10_000,
         "model_bytes": Figure.of(40_000.0),
         "train_tokens": 160_000,

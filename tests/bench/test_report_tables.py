@@ -23,11 +23,13 @@ HEADERS = {
         "test_perplexity_low,test_perplexity_high,test_perplexity_no_oov,valid_perplexity,bits_per_char,bits_per_byte,"
         "top1_accuracy,n_tokens,n_oov,n_params,model_bytes,train_s,wall_s,train_tokens_per_s,eval_tokens_per_s,"
         "next_token_us,next_token_us_p99,peak_rss_bytes,baseline_rss_bytes,peak_device_bytes,peak_device_reserved_bytes,"
-        "is_adaptive,vocab_fingerprint,kernel,threads,rules_version,cpu_joules,device_joules,energy_source,excess_nats_per_token"
+        "is_adaptive,vocab_fingerprint,kernel,threads,rules_version,cpu_joules,device_joules,energy_source,"
+        "excess_nats_per_token,test_perplexity_no_oov_low,test_perplexity_no_oov_high,bits_per_char_low,bits_per_char_high,"
+        "bits_per_byte_low,bits_per_byte_high"
     ),
     "targets": (
         "model,corpus,normalize,tokenizer,documents,train_fraction,device,seed,target_name,target_perplexity,reached,"
-        "after_s,by_s,train_tokens"
+        "after_s,by_s,train_tokens,after_wall_s,by_wall_s"
     ),
     "curves": (
         "model,corpus,normalize,tokenizer,documents,train_fraction,device,seed,train_s,wall_s,train_tokens,"

@@ -17,8 +17,9 @@ degrees of freedom than 20 runs have: where the runs are too short for how far a
 far from normal, the test finds less instead of what is not there.
 
 **Several parts of a variance** (blocks; the seeds of either model): the reciprocal of the degrees of freedom is the
-mean of the parts' reciprocals, weighted by their shares.  Satterthwaite's squares the shares, and covers 88 % instead
-of 95 % where two seeds make up most of the variance.
+sum of the parts' reciprocals, each times a power of the part's share.  Satterthwaite takes the square, which covers
+88 % instead of 95 % where two seeds make up most of the variance.  Intervals take the power 2 - 2/S with S seeds;
+tests the first power, which is on the safe side.
 
 **Smallest difference**: below 1e-6 nats per token two models are called equal whatever p says.  Two that are all but
 the same function of the text differ by a hair in every block, which a paired test finds with any confidence wanted.
@@ -118,8 +119,9 @@ def ratio_interval(sums_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RE
     # a resample has so many blocks, and its runs are drawn about a mean of their own
     stretch = math.sqrt(counts_RxB[0].sum() / (n_blocks - length)) / _NORMAL_QUANTILE
     of_seeds = _seed_variances(sums_SxB, float(sizes_B.sum()))
+    power = 2 - 2 / max(len(sums_SxB), 2)
     below, above = (
-        _margin([((stretch * (end - ratio)) ** 2, n_blocks / length - 1), *of_seeds]) for end in ends.tolist()
+        _margin([((stretch * (end - ratio)) ** 2, n_blocks / length - 1), *of_seeds], power) for end in ends.tolist()
     )
     return Interval(ratio - below, ratio + above)
 
@@ -276,16 +278,16 @@ def _seed_variances(sums_SxB: Floats, size: float) -> list[Part]:
     return [(float((sums_SxB.sum(axis=1) / size).var(ddof=1)) / n_seeds, n_seeds - 1)]
 
 
-def _degrees_of_freedom(parts: Sequence[Part]) -> float:
-    """Those of a sum of independent parts of a variance, from each part's own and its share."""
+def _degrees_of_freedom(parts: Sequence[Part], power: float) -> float:
+    """Those of a sum of independent parts of a variance, from each part's own and a power of its share."""
     variance = math.fsum(v for v, _ in parts)
-    return 1 / math.fsum(v / variance / df for v, df in parts)
+    return 1 / math.fsum((v / variance) ** power / df for v, df in parts)
 
 
-def _margin(parts: Sequence[Part]) -> float:
+def _margin(parts: Sequence[Part], power: float) -> float:
     """How far a 95 % interval reaches to one side, from the parts of the variance."""
     variance = math.fsum(v for v, _ in parts)
-    return student_t_quantile(_degrees_of_freedom(parts)) * math.sqrt(variance) if variance else 0.0
+    return student_t_quantile(_degrees_of_freedom(parts, power)) * math.sqrt(variance) if variance else 0.0
 
 
 def _studentised(diff: float, parts: Sequence[Part]) -> PairTest:
@@ -294,8 +296,8 @@ def _studentised(diff: float, parts: Sequence[Part]) -> PairTest:
     # differences at the limit of float64 are no evidence of anything
     if error <= 1e-12 * abs(diff) or error == 0:
         return PairTest(diff=diff, low=diff, high=diff, p=0.0 if abs(diff) > 1e-12 else 1.0)
-    margin = _margin(parts)
-    p = student_t_p(diff / error, _degrees_of_freedom(parts))
+    margin = _margin(parts, power=1)
+    p = student_t_p(diff / error, _degrees_of_freedom(parts, power=1))
     return PairTest(diff=diff, low=diff - margin, high=diff + margin, p=p)
 
 

@@ -19,7 +19,8 @@ from lmzoo.markov import MarkovSource
 # the models that stand for all that a recipe may give under other seeds
 POPULATION = 200
 _N_TRAIN = 1500
-_FAMILY = 10
+# pairs that are corrected together
+FAMILY = 10
 
 IntervalOf = Callable[[Floats, Floats], Interval | None]
 TestOf = Callable[[Floats, Floats, Floats], PairTest]
@@ -230,11 +231,11 @@ def family_level(setting: Setting, n_corpora: int, seed: int) -> Level:
     n_called = 0
     for documents in setting.layout.draw(setting.source, n_corpora, rng):
         tests = [
-            mirror_test(model, documents, setting.source, paired_test) for model in chosen_from(models, _FAMILY, rng)
+            mirror_test(model, documents, setting.source, paired_test) for model in chosen_from(models, FAMILY, rng)
         ]
         corrected = holm([test.p for test in tests])
         n_called += any(test.verdict(p) != "~" for test, p in zip(tests, corrected, strict=True))
-    return Level(setting=setting, kind=f"any of {_FAMILY} such pairs (Holm)", n_corpora=n_corpora, n_called=n_called)
+    return Level(setting=setting, kind=f"any of {FAMILY} such pairs (Holm)", n_corpora=n_corpora, n_called=n_called)
 
 
 def seeds_level(setting: Setting, n_seeds: int, n_corpora: int, seed: int) -> Level:

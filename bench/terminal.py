@@ -147,10 +147,57 @@ def state_text(event: Moved) -> str:
 
 
 def read_summary(path: Path) -> list[dict[str, str]]:
-    """The rows of `tables/summary.csv`, the best perplexity first; those without one last."""
+    """The rows of `tables/summary.csv`, the best perplexity first; those without one last.
+
+    Beside the columns of the file, `tie` is `~` where `significance.csv` next to it tells no difference from the best
+    of the same text.
+    """
+    rows = _rows_of(path)
+    rows = sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
+    beside = path.with_name("significance.csv")
+    verdicts = {_contest(pair): pair["verdict"] for pair in _rows_of(beside)} if beside.exists() else {}
+    best: dict[tuple[str | None, ...], dict[str, str]] = {}
+    for row in rows:
+        first = best.setdefault(_group(row), row)
+        row["tie"] = "~" if _verdict(row, first, rows, verdicts) == "~" else ""
+    return rows
+
+
+def _rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
+        return list(csv.DictReader(file))
+
+
+_Contest = tuple[tuple[str | None, ...], str, frozenset[str]]
+
+
+def _group(row: Mapping[str, str]) -> tuple[str | None, ...]:
+    return tuple(row.get(name) for name in _GROUP)
+
+
+def _contest(pair: Mapping[str, str]) -> _Contest:
+    return _group(pair), pair["device"], frozenset((pair["model_a"], pair["model_b"]))
+
+
+def _verdict(
+    row: Mapping[str, str],
+    best: Mapping[str, str],
+    rows: Sequence[Mapping[str, str]],
+    verdicts: Mapping[_Contest, str],
+) -> str | None:
+    """What the test of two rows said; None where they were not tested against each other.
+
+    Across devices a row of the CPU stands for its model only where the model did not run on the other device.
+    """
+    devices = {row["device"], best["device"]} - {"cpu"}
+    device = devices.pop() if devices else "cpu"
+    for one in (row, best):
+        has_own = any(
+            (other["model"], other["device"], _group(other)) == (one["model"], device, _group(one)) for other in rows
+        )
+        if one["device"] != device and has_own:
+            return None
+    return verdicts.get((_group(row), device, frozenset((row["model"], best["model"]))))
 
 
 def rows_worth_showing(rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -207,8 +254,10 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     n_hidden = len(every_row) - len(rows)
     hidden = [f"{n_hidden} of {len(every_row)} rows, the best of each text being here"] if n_hidden else []
     missing = ", ".join([*left_out, *hidden])
-    note = f"no room for {missing}: see report.md or tables/summary.csv" if missing else None
-    table = Table(title="Test perplexity, best first", caption=note, caption_justify="left")
+    notes = ["~ no significant difference from the best of the text"] if any(row.get("tie") for row in rows) else []
+    notes += [f"no room for {missing}: see report.md or tables/summary.csv"] if missing else []
+    table = Table(title="Test perplexity, best first", caption="
+".join(notes) or None, caption_justify="left")
     columns = [*before, *shown, *after]
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.is_figure else "left"
@@ -256,7 +305,7 @@ class _Figure(NamedTuple):
 # shown where some test token is out of vocabulary
 _WITHOUT_OOV = _Figure("without\nOOV", lambda row: _short(row["test_perplexity_no_oov"]), 1)
 _FIGURES = (
-    _Figure("perplexity", lambda row: _short(row["test_perplexity"]), 0),
+    _Figure("perplexity", lambda row: f"{row.get('tie', '')} {_short(row['test_perplexity'])}".lstrip(), 0),
     _WITHOUT_OOV,
     _Figure("95 %\ninterval", _interval, 2),
     _Figure("bits/\nchar", lambda row: _short(row["bits_per_char"]), 4),

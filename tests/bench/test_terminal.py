@@ -47,6 +47,41 @@ def test_the_best_comes_first_and_what_has_no_perplexity_last(summary: Path) -> 
     assert [row["model"] for row in terminal.read_summary(summary)] == ["cache", "kn5", "mle", "broken"]
 
 
+SIGNIFICANCE = "corpus,tokenizer,documents,device,model_a,model_b,verdict"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tied"),
+    [
+        (["a,char,file,cpu,kn5,cache,~", "a,char,file,cpu,mle,cache,b"], ["kn5"]),
+        (["a,char,file,cpu,cache,kn5,~", "a,char,file,cpu,mle,kn5,~"], ["kn5"]),
+        # of another text, or from a device that neither ran on
+        (["b,char,file,cpu,kn5,cache,~", "a,char,file,cuda,mle,cache,~"], []),
+        ([], []),
+    ],
+)
+def test_what_is_tied_with_the_best_says_so(summary: Path, pairs: list[str], tied: list[str]) -> None:
+    summary.with_name("significance.csv").write_text("\n".join([SIGNIFICANCE, *pairs]) + "\n", encoding="utf-8")
+    rows = terminal.read_summary(summary)
+    assert [row["model"] for row in rows if row["tie"]] == tied
+    console = terminal.console_on(io.StringIO())
+    console.print(terminal.comparison_table(rows))
+    assert ("│     ~ 3.32 │" in shown(console)) == bool(tied)
+    assert ("~ no significant difference from the best of the text" in shown(console)) == bool(tied)
+
+
+def test_a_row_is_tied_on_the_device_that_it_was_tested_on(tmp_path: Path) -> None:
+    """The best ran on a GPU: a counting model was tested against it, a network's row of the CPU was not."""
+    rows = ["device,model,status,test_perplexity,corpus"]
+    rows += ["cuda,lstm,ok,3.0,a", "cpu,lstm,ok,3.1,a", "cuda,mlp,ok,3.2,a", "cpu,mlp,ok,3.3,a", "cpu,kn5,ok,3.4,a"]
+    pairs = ["corpus,device,model_a,model_b,verdict"]
+    pairs += ["a,cuda,lstm,mlp,~", "a,cpu,lstm,mlp,~", "a,cuda,lstm,kn5,~", "a,cpu,lstm,kn5,~"]
+    for name, lines in (("summary", rows), ("significance", pairs)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = [(row["model"], row["device"]) for row in terminal.read_summary(tmp_path / "summary.csv") if row["tie"]]
+    assert found == [("mlp", "cuda"), ("kn5", "cpu")]
+
+
 def test_the_table_has_intervals_stars_and_reasons(summary: Path) -> None:
     console = terminal.console_on(io.StringIO())
     console.print(terminal.comparison_table(terminal.read_summary(summary)))

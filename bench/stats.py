@@ -5,16 +5,16 @@ Each figure of a text is a ratio of two sums over its blocks: nats and tokens, b
 **Interval of a ratio**: bootstrap over runs of neighbouring blocks (Kunsch 1989; circular, Politis & Romano 1992), of
 n^(1/3) blocks each, because what stands side by side is alike: single blocks cover far too little where a text sticks
 to its subject.  Few runs vary less than the text does; how much is known, and so is how much farther Student's
-distribution reaches than the normal one: both ends are moved out by that.  Where there are several seeds, the variance
-of their mean is added on both sides.
+distribution reaches than the normal one: both ends are moved out by that, and where runs twice as long tell of a
+larger variance, by that too.  Where there are several seeds, the variance of their mean is added on both sides.
 
 **Paired test of two models**: the difference of the ratios over the same blocks, divided by its standard error,
 against Student's t.  The division is what holds the level: per-block differences are sums over many tokens of
 different number, so a rank or a sign test would test another hypothesis, and an unstudentised bootstrap rejects too
 often.  Unlike resampling, it has no smallest p, so Holm's correction over hundreds of pairs still leaves something to
 find.  The variance is that of sums over runs, of n^(1/3) blocks or of twice as many, whichever is larger, with no more
-degrees of freedom than 20 runs have: where the runs are too short for how far a text depends on itself, or the blocks
-far from normal, the test finds less instead of what is not there.
+degrees of freedom than 20 runs have: where the runs are too short or the blocks far from normal, the test finds less
+instead of what is not there.
 
 **Several parts of a variance** (blocks; the seeds of either model): the reciprocal of the degrees of freedom is the
 sum of the parts' reciprocals, each times a power of the part's share.  Satterthwaite takes the square, which covers
@@ -117,7 +117,9 @@ def ratio_interval(sums_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RE
     ends = np.quantile(drawn_sums_R[has_size_R] / drawn_sizes_R[has_size_R], [LEVEL / 2, 1 - LEVEL / 2])
     length = _run_length(n_blocks)
     # a resample has so many blocks, and its runs are drawn about a mean of their own
-    stretch = math.sqrt(counts_RxB[0].sum() / (n_blocks - length)) / _NORMAL_QUANTILE
+    stretch = (
+        math.sqrt(counts_RxB[0].sum() / (n_blocks - length) * _lasting(mean_B - ratio * sizes_B)) / _NORMAL_QUANTILE
+    )
     of_seeds = _seed_variances(sums_SxB, float(sizes_B.sum()))
     power = 2 - 2 / max(len(sums_SxB), 2)
     below, above = (
@@ -145,7 +147,7 @@ def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
         return PairTest(diff=diff)
     spread_B = (diff_B - diff * tokens_B) / n_tokens
     length = _run_length(n_blocks)
-    of_blocks = max(_variance_of_sum(spread_B, runs) for runs in (length, 2 * length) if runs < n_blocks)
+    of_blocks = _variance_of_sum(spread_B, length) * _lasting(spread_B)
     df = min(n_blocks / length, _MOST_RUNS) - 1
     of_seeds = [part for nats_SxB in (a_SxB, b_SxB) for part in _seed_variances(nats_SxB, n_tokens)]
     return _studentised(diff, [(of_blocks, df), *of_seeds])
@@ -268,6 +270,15 @@ def _variance_of_sum(spread_B: Floats, length: int) -> float:
     n_blocks = len(spread_B)
     sums_B = np.convolve(np.concatenate([spread_B, spread_B[: length - 1]]), np.ones(length), "valid")
     return n_blocks / (n_blocks - length) * float((sums_B**2).sum()) / length
+
+
+def _lasting(spread_B: Floats) -> float:
+    """How much larger the variance is by runs of twice the length, where blocks are alike for longer; at least 1."""
+    length = _run_length(len(spread_B))
+    single = _variance_of_sum(spread_B, length)
+    if not single or 2 * length >= len(spread_B):
+        return 1.0
+    return max(_variance_of_sum(spread_B, 2 * length) / single, 1.0)
 
 
 def _seed_variances(sums_SxB: Floats, size: float) -> list[Part]:

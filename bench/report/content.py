@@ -114,9 +114,9 @@ def _reading() -> Section:
         bullets=(
             "Perplexity is exp(nats per token): the number of equally likely choices that would be as hard; lower is "
             "better. With several seeds it is exp of the mean nats per token.",
-            "Intervals are 95 % block-bootstrap intervals over blocks of the test text, and over seeds where there are "
-            "several. ~ means that a paired test over the same blocks (Holm-corrected) finds no difference, or "
-            "one below 1e-6 nats per token, which counts as none.",
+            "Intervals (in brackets) are 95 % block-bootstrap intervals over runs of neighbouring blocks of the test "
+            "text, and over seeds where there are several. ~ means that a paired test over the same blocks "
+            "(Holm-corrected) finds no difference, or one below 1e-6 nats per token, which counts as none.",
             "With one seed, intervals and tests tell how much depends on the choice of the test text; chance in "
             "training (first weights, order of batches) is not in them. --seeds 5 brings it in.",
             "Training seconds stand still during validation. A target was passed between two validations: the later "

@@ -7,15 +7,20 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bench.records import RULES_VERSION, SCHEMA_VERSION, Figure, TrialRecord
+from bench.quality import blocks_record, tally_record
+from bench.records import RULES_VERSION, SCHEMA_VERSION, Figure, Measured, TrialRecord
 from bench.report.build import build_report
 from bench.report.reading import NOT_RUN, UNREADABLE, read_run
 from bench.report.rows import groups_of, pairs_of, rows_of
 from bench.report.tables import write_tables
+from lmzoo.corpus import corpus_from_texts
 from lmzoo.errors import NewerFileError
+from lmzoo.evaluation import tally_of
 from tests.bench.synthetic import facts, failed, ok, trial, usual, write
+from tests.bench.test_throughput import Clock, Uniform
 
 HEADERS = {
     "summary": (
@@ -284,3 +289,68 @@ def test_a_trial_that_died_before_its_first_validation_missed_every_target(tmp_p
 def test_curves_have_a_row_for_each_validation(tmp_path: Path) -> None:
     rows = tables(tmp_path, [ok(trial("mlp"), 5.0, levels=[9.0, math.inf, 5.0])])["curves"]
     assert [row["valid_perplexity"] for row in rows] == ["9.0", "inf", "5.0"]
+
+
+# --- intervals beside perplexity
+
+
+def scored(train: str, test: str, **how: Any) -> TrialRecord:
+    """A record whose test part is a real text, scored by chance."""
+    split = corpus_from_texts({"train": train, "valid": train, "test": test}, **how).test
+    nats_N = np.random.default_rng(0).gamma(2.0, size=split.n_tokens)
+    tally = tally_of(Uniform(split.vocab, Clock()), split, nats_N)
+    return ok(trial("kn5"), 4.4, measures={"test": tally_record(tally), **blocks_record(split, nats_N, tally)})
+
+
+def test_every_figure_of_quality_has_its_interval(tmp_path: Path) -> None:
+    """With unknown characters of two bytes all four figures differ, and so do their intervals."""
+    record = scored("abé" * 40, "abéabüaab" * 60, tokens="char")
+    (row,) = tables(tmp_path, [record])["summary"]
+    names = ("test_perplexity", "test_perplexity_no_oov", "bits_per_char", "bits_per_byte")
+    ends = {(row[f"{name}_low"], row[f"{name}_high"]) for name in names}
+    assert len(ends) == 4
+    for name in names:
+        assert float(row[f"{name}_low"]) < float(row[name]) < float(row[f"{name}_high"])
+
+
+def test_without_unknown_tokens_the_interval_is_that_of_the_perplexity(tmp_path: Path) -> None:
+    (row,) = tables(tmp_path, [ok(trial("kn5"), 4.4)])["summary"]
+    assert (row["test_perplexity_no_oov_low"], row["test_perplexity_no_oov_high"]) == (
+        row["test_perplexity_low"],
+        row["test_perplexity_high"],
+    )
+    # one bit a nat less: characters are tokens here
+    assert float(row["bits_per_char_low"]) == pytest.approx(math.log2(float(row["test_perplexity_low"])))
+    assert (row["bits_per_byte_low"], row["bits_per_byte_high"]) == ("", "")
+
+
+def test_what_an_older_record_does_not_hold_has_no_interval(tmp_path: Path) -> None:
+    record = scored("abé" * 40, "abéabüaab" * 60, tokens="char")
+    assert record.measured is not None
+    missing = {name: () for name in Measured.model_fields if name.startswith("block_")}
+    older = record.measured.model_copy(
+        update=missing | {"block_nats": record.measured.block_nats, "block_tokens": record.measured.block_tokens}
+    )
+    (row,) = tables(tmp_path, [record.model_copy(update={"schema_version": 1, "measured": older})])["summary"]
+    assert row["test_perplexity_low"] != ""
+    assert [row[f"{name}_low"] for name in ("test_perplexity_no_oov", "bits_per_char", "bits_per_byte")] == ["", "", ""]
+    assert row["bits_per_char"] != ""
+
+
+def test_times_of_five_seeds_leave_out_the_fastest_and_the_slowest(tmp_path: Path) -> None:
+    def row(times_s: list[float]) -> dict[str, str]:
+        records = [ok(trial("mlp", seed=n), 4.4, changes={"train_s": t}) for n, t in enumerate(times_s)]
+        folder = tmp_path / str(len(times_s))
+        return tables(folder, records)["summary"][0]
+
+    # (2 + 3 + 7) / 3, and of four the median
+    assert float(row([7.0, 1.0, 90.0, 2.0, 3.0])["train_s"]) == 4.0
+    assert float(row([7.0, 1.0, 90.0, 2.0])["train_s"]) == 4.5
+
+
+def test_targets_are_on_both_clocks(tmp_path: Path) -> None:
+    records = [ok(trial("kn5"), 4.4, levels=[4.5]), ok(trial("mlp"), 5.0, levels=[9.0, 4.5])]
+    hit, missed = tables(tmp_path, records, target_perplexities=(4.6, 1.0))["targets"][2:4]
+    # in these records the wall clock is a second ahead
+    assert (hit["after_wall_s"], hit["by_wall_s"]) == (repr(1.25), repr(0.25 * 2**0.25 + 1))
+    assert (missed["after_wall_s"], missed["by_wall_s"]) == (repr(0.25 * 2**0.25 + 1), "inf")

@@ -256,8 +256,7 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     missing = ", ".join([*left_out, *hidden])
     notes = ["~ no significant difference from the best of the text"] if any(row.get("tie") for row in rows) else []
     notes += [f"no room for {missing}: see report.md or tables/summary.csv"] if missing else []
-    table = Table(title="Test perplexity, best first", caption="
-".join(notes) or None, caption_justify="left")
+    table = Table(title="Test perplexity, best first", caption="\n".join(notes) or None, caption_justify="left")
     columns = [*before, *shown, *after]
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.is_figure else "left"

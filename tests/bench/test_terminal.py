@@ -47,16 +47,16 @@ def test_the_best_comes_first_and_what_has_no_perplexity_last(summary: Path) -> 
     assert [row["model"] for row in terminal.read_summary(summary)] == ["cache", "kn5", "mle", "broken"]
 
 
-SIGNIFICANCE = "corpus,tokenizer,documents,device,model_a,model_b,verdict"
+SIGNIFICANCE = "corpus,normalize,tokenizer,documents,train_fraction,device,model_a,model_b,verdict"
 
 
 @pytest.mark.parametrize(
     ("pairs", "tied"),
     [
-        (["a,char,file,cpu,kn5,cache,~", "a,char,file,cpu,mle,cache,b"], ["kn5"]),
-        (["a,char,file,cpu,cache,kn5,~", "a,char,file,cpu,mle,kn5,~"], ["kn5"]),
+        (["a,none,char,file,1.0,cpu,kn5,cache,~", "a,none,char,file,1.0,cpu,mle,cache,b"], ["kn5"]),
+        (["a,none,char,file,1.0,cpu,cache,kn5,~", "a,none,char,file,1.0,cpu,mle,kn5,~"], ["kn5"]),
         # of another text, or from a device that neither ran on
-        (["b,char,file,cpu,kn5,cache,~", "a,char,file,cuda,mle,cache,~"], []),
+        (["b,none,char,file,1.0,cpu,kn5,cache,~", "a,none,char,file,1.0,cuda,mle,cache,~"], []),
         ([], []),
     ],
 )

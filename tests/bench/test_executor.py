@@ -69,7 +69,8 @@ def test_a_trial_that_takes_too_much_memory_is_ended() -> None:
     assert record.reason is not None
     found = re.fullmatch(r"(\d+) MiB resident, 100 MiB allowed \(--memory-limit\)", record.reason)
     assert found is not None
-    assert int(found[1]) > HELD_MIB // 2
+    # rounded to whole MiB
+    assert int(found[1]) >= HELD_MIB // 2
     # its baseline is not known, so there is no figure of memory rather than a wrong one
     assert record.memory is None
 

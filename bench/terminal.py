@@ -147,13 +147,22 @@ def state_text(event: Moved) -> str:
 
 
 def read_summary(path: Path) -> list[dict[str, str]]:
-    """The rows of `tables/summary.csv`, the best perplexity first; those without one last.
+    """The rows of `tables/summary.csv`, text by text, the largest share of a training text first.
 
-    Beside the columns of the file, `tie` is `~` where `significance.csv` next to it tells no difference from the best
-    of the same text.
+    Within what is compared the best perplexity comes first, and what has none last.  Beside the columns of the file,
+    `tie` is `~` where `significance.csv` next to it tells no difference from the best that it is compared with.
     """
     rows = _rows_of(path)
-    rows = sorted(rows, key=lambda row: (row["status"] != "ok", _number(row["test_perplexity"])))
+    places = {text: place for place, text in enumerate(dict.fromkeys(_group(row)[:-1] for row in rows))}
+    rows = sorted(
+        rows,
+        key=lambda row: (
+            places[_group(row)[:-1]],
+            -_number(row["train_fraction"]),
+            row["status"] != "ok",
+            _number(row["test_perplexity"]),
+        ),
+    )
     beside = path.with_name("significance.csv")
     verdicts = {_contest(pair): pair["verdict"] for pair in _rows_of(beside)} if beside.exists() else {}
     best: dict[tuple[str | None, ...], dict[str, str]] = {}
@@ -261,7 +270,11 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.is_figure else "left"
         table.add_column(column.title, justify=justify, no_wrap=column.is_figure, overflow="fold")
-    for cells in zip(*(column.cells for column in columns), strict=True):
+    groups = [_group(row) for row in rows]
+    for place, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
+        # what is ranked apart stands apart
+        if place and groups[place] != groups[place - 1]:
+            table.add_section()
         table.add_row(*cells)
     return table
 

@@ -17,7 +17,14 @@ _FOLDERS = ("LMZOO_DATA", "LMZOO_GOLDEN")
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 # the same examples in every run: a test that fails, fails again
-hypothesis.settings.register_profile("thorough", derandomize=True, database=None, deadline=None)
+# test_rules.py runs tests of other files once more, on instances of its own
+hypothesis.settings.register_profile(
+    "thorough",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.differing_executors],
+)
 # the laws are tried thoroughly on one interpreter; the others see whether they hold there too
 hypothesis.settings.register_profile("lean", hypothesis.settings.get_profile("thorough"), max_examples=15)
 hypothesis.settings.load_profile(os.environ.get("LMZOO_LAWS", "thorough"))

@@ -8,7 +8,7 @@ import pytest
 
 from bench.records import Energy, Figure, Memory, Parts, TrialRecord
 from benchmarks.gpu_rules import _EXACT, _WIDE, _WIDER, checks
-from tests.bench.synthetic import ENVIRONMENT, failed, ok, trial
+from tests.bench.synthetic import ENVIRONMENT, curve, failed, ok, trial
 
 MIB = 2**20
 SECONDS = {_EXACT: 1.0, _WIDE: 2.0, _WIDER: 5.0}
@@ -52,7 +52,7 @@ def test_on_a_good_device_every_rule_holds() -> None:
         ),
         ("device and CPU agree", {"measures": {"device_agreement": Figure(value=2e-4)}}),
         ("device and CPU agree", {"measures": {"device_agreement": Figure(reason="not measured")}}),
-        ("deterministic", {"measures": {"block_nats": (1.0,) * 100}}),
+        ("deterministic", {"curve": curve([4.1])}),
         ("no warning is repeated", {"warnings": ("weights are not compact",) * 2}),
         ("the parts explain", {"wall_s": 7.0}),
         ("nobody else", {"environment": ENVIRONMENT.model_copy(update={"device_shared": True})}),

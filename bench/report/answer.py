@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from bench.report import wording
 from bench.report.excess import nearest_sentence
+from bench.report.reading import NOT_RUN
 from bench.report.rows import Pair, Row, ranked
 from bench.report.tables import targets_of
 from bench.stats import over_seeds
 
+# with fewer the spread between seeds is a guess
+ENOUGH_SEEDS = 5
 # more names than this are counted instead of listed
 _MAX_NAMES = 8
 
@@ -34,12 +37,26 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
         sentences.append(_against_counting(order[0], counting[0], order, pairs))
     if neural:
         sentences.append(_passing(neural[0], order, rows, given))
-    if len(neural) > 1 and all(len(row.trials) == 1 for row in neural):
-        sentences.append("Each neural model ran with one seed: another may change their order (see --seeds 5).")
-    failed = [row for row in rows if row.status not in ("ok", "refused")]
+    if len(neural) > 1:
+        sentences += _about_seeds(max(len(row.trials) for row in neural))
+    unfinished = [row for row in rows if row.reason and NOT_RUN in row.reason]
+    if unfinished:
+        sentences.append(f"The run ended before {_names(unfinished, rows)} had a record; go on with --resume.")
+    failed = [row for row in rows if row.status not in ("ok", "refused") and row not in unfinished]
     if failed:
         sentences.append(f"{_names(failed, rows)} did not finish well; the reasons are below.")
     return sentences
+
+
+def _about_seeds(n_seeds: int) -> list[str]:
+    if n_seeds == 1:
+        return ["Each neural model ran with one seed: another may change their order (see --seeds 5)."]
+    if n_seeds < ENOUGH_SEEDS:
+        return [
+            f"With {n_seeds} seeds their spread is hardly known: intervals are wide, and differences of neural models "
+            f"are seldom found (see --seeds {ENOUGH_SEEDS})."
+        ]
+    return []
 
 
 def verdicts_of(row: Row, pairs: Sequence[Pair]) -> dict[tuple[str, str], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -107,7 +108,9 @@ def _draw_line(axes: Axes, measure: Measure, name: str, look: Style, line: Seque
     # the fitted line where there is one; else the points are joined
     heights = [fitted.at(x) for x in tokens] if fitted else values
     axes.plot(tokens, heights, color=look.colour, ls=look.dashes, lw=1.2, zorder=1.5)
-    axes.plot(tokens, values, ls="", marker=look.marker, color=look.colour, markerfacecolor=face, ms=5, mew=1.2)
+    # a mark at the edge is drawn whole
+    whole: dict[str, Any] = {"ls": "", "ms": 5, "mew": 1.2, "clip_on": False, "zorder": 3}
+    axes.plot(tokens, values, marker=look.marker, color=look.colour, markerfacecolor=face, **whole)
     axes.plot(
         [], [], color=look.colour, ls=look.dashes, marker=look.marker, markerfacecolor=face, ms=5, label=drawable(name)
     )

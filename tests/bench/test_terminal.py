@@ -47,6 +47,18 @@ def test_the_best_comes_first_and_what_has_no_perplexity_last(summary: Path) -> 
     assert [row["model"] for row in terminal.read_summary(summary)] == ["cache", "kn5", "mle", "broken"]
 
 
+def test_what_is_ranked_apart_stands_apart(tmp_path: Path) -> None:
+    share = "kn5,a,none,char,file,0.25,cpu,ok,,2.5,,,,0.1,1000.0,50.0,65011712,False,1536,2.5,0"
+    path = tmp_path / "summary.csv"
+    path.write_text("\n".join([COLUMNS, share, *ROWS]) + "\n", encoding="utf-8")
+    rows = terminal.read_summary(path)
+    # a lower perplexity on less text is no better place
+    assert [row["train_fraction"] for row in rows] == ["1.0"] * 4 + ["0.25"]
+    console = terminal.console_on(io.StringIO())
+    console.print(terminal.comparison_table(rows))
+    assert shown(console).count("├") == 1
+
+
 SIGNIFICANCE = "corpus,normalize,tokenizer,documents,train_fraction,device,model_a,model_b,verdict"
 
 
@@ -72,10 +84,11 @@ def test_what_is_tied_with_the_best_says_so(summary: Path, pairs: list[str], tie
 
 def test_a_row_is_tied_on_the_device_that_it_was_tested_on(tmp_path: Path) -> None:
     """The best ran on a GPU: a counting model was tested against it, a network's row of the CPU was not."""
-    rows = ["device,model,status,test_perplexity,corpus"]
-    rows += ["cuda,lstm,ok,3.0,a", "cpu,lstm,ok,3.1,a", "cuda,mlp,ok,3.2,a", "cpu,mlp,ok,3.3,a", "cpu,kn5,ok,3.4,a"]
-    pairs = ["corpus,device,model_a,model_b,verdict"]
-    pairs += ["a,cuda,lstm,mlp,~", "a,cpu,lstm,mlp,~", "a,cuda,lstm,kn5,~", "a,cpu,lstm,kn5,~"]
+    rows = ["device,model,status,test_perplexity,corpus,train_fraction"]
+    places = ["cuda,lstm,ok,3.0", "cpu,lstm,ok,3.1", "cuda,mlp,ok,3.2", "cpu,mlp,ok,3.3", "cpu,kn5,ok,3.4"]
+    rows += [f"{place},a,1.0" for place in places]
+    pairs = ["corpus,train_fraction,device,model_a,model_b,verdict"]
+    pairs += [f"a,1.0,{pair},~" for pair in ("cuda,lstm,mlp", "cpu,lstm,mlp", "cuda,lstm,kn5", "cpu,lstm,kn5")]
     for name, lines in (("summary", rows), ("significance", pairs)):
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     found = [(row["model"], row["device"]) for row in terminal.read_summary(tmp_path / "summary.csv") if row["tie"]]

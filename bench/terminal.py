@@ -21,6 +21,7 @@ from rich.table import Table
 from bench.environment import text_name
 from bench.executor.protocol import Ended, Event, Moved, Started
 from bench.records import FINE, TrialRecord, TrialSpec
+from bench.report import wording
 
 # where no terminal says how wide it is, no row of the table is cut
 _WIDTH_WITHOUT_TERMINAL = 200
@@ -118,7 +119,7 @@ def trial_name(trial: TrialSpec, *, name_tokenizer: bool = False) -> str:
     if name_tokenizer and trial.corpus.tokens:
         parts.append(f"({trial.corpus.tokens})")
     if trial.train_fraction != 1:
-        parts.append(f"{trial.train_fraction:.3g} of the training text")
+        parts.append(f"{wording.fraction(trial.train_fraction)} of the training text")
     if trial.device != "cpu":
         parts.append(trial.device)
     if trial.seed:

@@ -149,8 +149,10 @@ def of_models(records: Sequence[TrialRecord]) -> list[str]:
     place = place_in([record.corpus for record in records if record.corpus])
     models: dict[tuple[str, str], list[str]] = {}
     for record in records:
+        share = record.trial.train_fraction
+        where = [place(record.corpus), f"{wording.fraction(share)} of the training text" if share != 1 else ""]
         for warning in record.warnings:
-            named = models.setdefault((place(record.corpus), warning), [])
+            named = models.setdefault((", ".join(filter(None, where)), warning), [])
             if record.trial.model not in named:
                 named.append(record.trial.model)
     return [

@@ -12,6 +12,7 @@ import numpy as np
 
 from bench.environment import text_name
 from bench.records import FINE, CorpusFacts, Measured, RunInfo, Status, TrialRecord, TrialSpec
+from bench.report import wording
 from bench.report.reading import Missing, Run
 from bench.stats import (
     Floats,
@@ -49,7 +50,7 @@ class Group:
         if self.documents:
             parts.append(f"a document per {self.documents}" if self.documents != "running" else "running text")
         if self.train_fraction != 1:
-            parts.append(f"{self.train_fraction:g} of the training text")
+            parts.append(f"{wording.fraction(self.train_fraction)} of the training text")
         return f"{self.corpus} ({', '.join(parts)})" if parts else self.corpus
 
 

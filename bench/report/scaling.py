@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 
 from bench.report import wording
@@ -132,16 +131,10 @@ def scaling_sheets(series: Series) -> list[Sheet]:
     ]
 
 
-def fraction_text(fraction: float) -> str:
-    """1/16 rather than 0.0625, where it is such a share."""
-    near = Fraction(fraction).limit_denominator(1024)
-    return str(near) if abs(near - fraction) < 1e-9 else f"{fraction:g}"
-
-
 def _header(group: Group, rows: Sequence[Row]) -> str:
     tokens = max((n for row in rows if (n := n_train_tokens(row)) is not None), default=None)
     known = "" if tokens is None else f" ({wording.count(tokens)} tokens)"
-    return f"{fraction_text(group.train_fraction)}{known}"
+    return f"{wording.fraction(group.train_fraction)}{known}"
 
 
 def _cells(series: Series, line: Sequence[Row], measure: Measure) -> list[str]:
@@ -166,7 +159,7 @@ def _slope_text(slope: Slope | None) -> str:
 
 def _failures(lines: Sequence[tuple[str, Sequence[Row]]]) -> list[str]:
     return [
-        f"{name} at {fraction_text(row.group.train_fraction)}: {row.status.replace('_', ' ')}"
+        f"{name} at {wording.fraction(row.group.train_fraction)}: {row.status.replace('_', ' ')}"
         f"{f', {row.reason}' if row.reason else ''}"
         for name, line in lines
         for row in line

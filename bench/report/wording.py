@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
+from fractions import Fraction
 
 NOT_AVAILABLE = "n/a"
 NOT_REACHED = "not reached"
@@ -65,6 +66,12 @@ def count(value: float | None, digits: int = 3) -> str:
 
 def percent(share: float | None) -> str:
     return NOT_AVAILABLE if share is None else f"{rounded(100 * share)} %"
+
+
+def fraction(share: float) -> str:
+    """1/16 rather than 0.0625, where it is such a share."""
+    near = Fraction(share).limit_denominator(1024)
+    return str(near) if abs(near - share) < 1e-9 else f"{share:g}"
 
 
 def p_value(p: float | None) -> str:

@@ -91,3 +91,13 @@ def test_warnings_say_which_text_where_there_are_several() -> None:
         "kn5 on genesis (char): order 5: discounts undefined",
         "kn5 on genesis (word): order 5: discounts undefined",
     ]
+
+
+def test_warnings_say_on_how_much_text_where_it_was_a_part() -> None:
+    changes = {"warnings": ("order 2: no n-gram has count 2",)}
+    whole = ok(trial("kn5"), 4.4, changes=changes)
+    part = ok(trial("kn5", train_fraction=0.25), 4.4, changes=changes)
+    assert notices.of_models([whole, part]) == [
+        "kn5: order 2: no n-gram has count 2",
+        "kn5 on 1/4 of the training text: order 2: no n-gram has count 2",
+    ]

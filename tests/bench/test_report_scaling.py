@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records import TrialRecord
+from bench.report import wording
 from bench.report.build import build_report
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, rows_of
-from bench.report.scaling import MEASURES, SCALING_COLUMNS, fraction_text, points_of, series_of, slope_of
+from bench.report.scaling import MEASURES, SCALING_COLUMNS, points_of, series_of, slope_of
 from bench.report.tables import targets_of
 from bench.stats import power_law
 from tests.bench.synthetic import facts, failed, ok, trial, write
@@ -99,9 +100,9 @@ class TestSeries:
             assert (slope_of(one.lines["kn5", "cpu"], MEASURES[0]) is None) is (n == 2)
 
     def test_a_fraction_reads_as_one(self):
-        assert list(map(fraction_text, FRACTIONS)) == ["1/16", "1/8", "1/4", "1/2", "1"]
-        assert fraction_text(1 / 3) == "1/3"
-        assert fraction_text(0.1234567) == "0.123457"
+        assert list(map(wording.fraction, FRACTIONS)) == ["1/16", "1/8", "1/4", "1/2", "1"]
+        assert wording.fraction(1 / 3) == "1/3"
+        assert wording.fraction(0.1234567) == "0.123457"
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +169,7 @@ class TestReport:
     def test_a_run_without_the_whole_text_is_about_its_largest_part(self, tmp_path):
         build_report(write(tmp_path, [at("kn5", f, 8.0) for f in (1 / 4, 1 / 2)]))
         report = (tmp_path / "report.md").read_text(encoding="utf-8")
-        assert "0.5 of the training text" in report
+        assert "1/2 of the training text" in report
         assert "| kn5 |" in report
 
     def test_where_nothing_finished_twice_there_is_no_plot(self, tmp_path):

@@ -182,7 +182,7 @@ def test_fractions_of_the_training_text_are_trials_of_their_own(
     assert info.train_fractions == (0.25, 0.5, 1.0)
     assert [trial.train_fraction for trial in info.plan] == [0.25, 0.25, 0.5, 0.5, 1.0, 1.0]
     assert len(list((out / "trials").glob("*.json"))) == 6
-    assert "bigram on a.txt 0.25 of the training text: perplexity" in capsys.readouterr().err
+    assert "bigram on a.txt 1/4 of the training text: perplexity" in capsys.readouterr().err
     assert in_process(*arguments, "1/2,3/4", "--resume") == 0
     assert len(RunInfo.model_validate_json((out / "run.json").read_bytes()).reused) == 2
     assert len(list((out / "trials").glob("*.json"))) == 8

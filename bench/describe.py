@@ -5,7 +5,10 @@ It runs in a short child process (`python -m bench.worker --describe`), because 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +16,7 @@ from bench.records import Answer, CorpusFacts, CorpusSpec, ModelFacts, Question
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.driver import DEFAULT_NEURAL_SECONDS
 from lmzoo.errors import (
+    InputError,
     LmzooError,
     MissingDeviceError,
     MissingLibraryError,
@@ -149,6 +153,7 @@ def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list
     corpora: list[CorpusSpec] = []
     facts: list[CorpusFacts] = []
     for spec in asked:
+        require_files(spec)
         wanted = spec.model_copy(update={"documents": spec.documents or ("line" if several else None)})
         corpus = read_corpus(wanted)
         found = corpus_facts(corpus)
@@ -157,6 +162,16 @@ def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list
             corpora.append(wanted.model_copy(update=chosen))
             facts.append(found)
     return corpora, facts
+
+
+def require_files(spec: CorpusSpec) -> None:
+    """Raise `InputError` for a text in a pipe or a device: it is read again by each trial, and might never end."""
+    train = [spec.train] if isinstance(spec.train, str) else (spec.train or ())
+    for path in filter(None, (spec.name, *train, spec.valid, spec.test)):
+        with contextlib.suppress(OSError, ValueError):
+            mode = os.stat(path).st_mode  # noqa: PTH116
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise InputError(f"{path} is no regular file, and every trial reads it anew; save its text to a file")
 
 
 def read_corpus(spec: CorpusSpec) -> Corpus:

@@ -37,6 +37,7 @@ _SOURCES = Path(__file__).parent.parent
 _COMMAND_TIMEOUT_S = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 60
+_MAX_MESSAGE = 500
 # an absolute path's folders; what stands before it may be a quote, an equals sign, a comma, a colon or nothing
 _FOLDERS = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?=\S)(?:[^\s\\/'\",:=]+[\\/])*")
 _FOLDERS_IN_ARGUMENT = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?:[^\\/'\",:=]+[\\/])*")
@@ -146,6 +147,13 @@ def process_age_s() -> float:
 def without_folders(text: str) -> str:
     """A text with every absolute path in it cut to its last part."""
     return _FOLDERS.sub("", text)
+
+
+def publishable(text: str) -> str:
+    """A message as a record may hold it: on one line, its control characters spelt out, no folders, not too long."""
+    spelt = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in " ".join(text.split()))
+    shown = without_folders(spelt)
+    return shown if len(shown) <= _MAX_MESSAGE else f"{shown[: _MAX_MESSAGE - 1]}…"
 
 
 def command_line(program: str, arguments: Sequence[str]) -> str:

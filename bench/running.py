@@ -21,7 +21,7 @@ from bench.executor.protocol import Ended, Executor
 from bench.plan import make_plan
 from bench.records import FINE, Answer, Environment, RunInfo, TrialRecord, TrialSpec
 from bench.report import notices
-from bench.store import CANNOT_WRITE, RunStore, WriteError
+from bench.store import CANNOT_WRITE, RunStore, WriteError, published_record
 from lmzoo.errors import LmzooError
 
 OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -117,6 +117,7 @@ def run_trials(
         with view.showing(), closing(events):
             for event in events:
                 if isinstance(event, Ended):
+                    event = Ended(record=published_record(event.record))
                     with ending.held():
                         store.write_record(event.record)
                         records.append(event.record)

@@ -15,6 +15,7 @@ from bench.records import SCHEMA_VERSION, TrialRecord
 from lmzoo.errors import CorruptFileError, NewerFileError
 
 _SEAL = "sha256"
+_SEALED_SINCE = 2
 # a FIFO would block its reader for ever, a link may lead out of the folder; systems without them have no such flags
 _REGULAR_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
@@ -29,8 +30,8 @@ def read_record(path: Path) -> TrialRecord:
     """The record of a file.
 
     Raises `FileNotFoundError`; `NewerFileError` for one that a newer version wrote; `CorruptFileError` for one that was
-    cut short or altered, is no regular file or cannot be read.  A record of schema 1, or one that another program
-    wrote, has no seal: it only has to fit the schema.
+    cut short or altered, is no regular file or cannot be read.  A record of schema 1 has no seal: it only has to fit
+    the schema.
     """
     data = read_json(path)
     if not isinstance(data, dict):
@@ -38,7 +39,7 @@ def read_record(path: Path) -> TrialRecord:
     if (version := schema_version(data)) > SCHEMA_VERSION:
         raise NewerFileError(f"{path.name} has schema {version}, this version reads up to {SCHEMA_VERSION}")
     seal = data.pop(_SEAL, None)
-    if seal is not None and seal != _seal_of(data):
+    if seal != _seal_of(data) and not (seal is None and version < _SEALED_SINCE):
         raise CorruptFileError(f"the content of {path.name} is not what was written; it was altered")
     try:
         return TrialRecord.model_validate(data)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from bench.environment import file_name, without_folders
+from bench.environment import file_name, publishable, without_folders
 from bench.records import SCHEMA_VERSION, RunInfo, TrialRecord, TrialSpec
 from bench.sealed import read_json, read_record, schema_version, sealed
 from lmzoo.errors import CorruptFileError, LmzooError, NewerFileError
@@ -91,8 +91,9 @@ class RunStore:
 
     def _move_aside(self) -> int:
         """Give the folder another name, locked meanwhile, so that no run that has it loses it; return that lock."""
-        folder = self.folder.resolve()
-        if Path.cwd().is_relative_to(folder):
+        # a link is moved and not what it leads to
+        folder = self.folder.absolute()
+        if Path.cwd().is_relative_to(folder.resolve()):
             raise StoreError(f"cannot move {self.folder} aside: it is the current folder; use another --out")
         lock = self._locked_folder()
         try:
@@ -126,9 +127,7 @@ class RunStore:
         path = self._record_path(record.trial)
         if os.path.lexists(path):
             self._set_aside(path, "before")
-        reason = None if record.reason is None else without_folders(record.reason)
-        changes = {"trial": published_trial(record.trial), "reason": reason}
-        self._write(path, sealed(record.model_copy(update=changes)))
+        self._write(path, sealed(published_record(record)))
 
     def reusable(self, trial: TrialSpec) -> TrialRecord | None:
         """The stored record of the same work, or None.  A corrupt one is set aside with a warning.
@@ -264,6 +263,16 @@ def _ran_into_another_limit(record: TrialRecord, trial: TrialSpec) -> bool:
     if record.status == "timed_out":
         return record.trial.time_limit_s != trial.time_limit_s
     return record.status == "out_of_memory" and record.trial.memory_limit_bytes != trial.memory_limit_bytes
+
+
+def published_record(record: TrialRecord) -> TrialRecord:
+    """A record as it may be written and shown: no folders, and messages on one line."""
+    changes = {
+        "trial": published_trial(record.trial),
+        "reason": None if record.reason is None else publishable(record.reason),
+        "warnings": tuple(map(publishable, record.warnings)),
+    }
+    return record.model_copy(update=changes)
 
 
 def published_trial(trial: TrialSpec) -> TrialSpec:

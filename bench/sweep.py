@@ -29,6 +29,7 @@ _NAMING_TEXTS = ("corpus", "train", "valid", "test")
 _PATHS = ("train", "valid", "test", "out")
 # how to run, not what: here the command line may say otherwise than the plan
 _HOW_TO_RUN = {"out", "resume", "force", "debug", "executor", "quick"}
+_EXISTING_FOLDER = {"resume", "force"}
 # TOML promises no more
 _LARGEST_WHOLE_NUMBER = 2**63 - 1
 
@@ -47,6 +48,9 @@ def with_plan(ctx: click.Context, options: Mapping[str, Any]) -> dict[str, Any]:
     corpora = plan.corpora()
     plan.refuse_what_is_typed_too(typed)
     kept = {name: options[name] for name in typed & _HOW_TO_RUN}
+    if typed & _EXISTING_FOLDER:
+        # one question with one answer
+        kept |= {name: options[name] for name in _EXISTING_FOLDER}
     return {**options, **given, **kept, CORPORA: corpora}
 
 

@@ -26,6 +26,7 @@ from bench.records import (
     TrialRecord,
     TrialSpec,
 )
+from bench.sealed import sealed
 
 STARTED = "2026-01-02T03:04:05Z"
 
@@ -211,7 +212,7 @@ def write(folder: Path, records: Sequence[TrialRecord], **changes: Any) -> Path:
     (folder / "trials").mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(info(records, **changes).model_dump_json(), encoding="utf-8")
     for record in records:
-        (folder / "trials" / f"{record.trial.trial_id}.json").write_text(record.model_dump_json(), encoding="utf-8")
+        (folder / "trials" / f"{record.trial.trial_id}.json").write_bytes(sealed(record))
     return folder
 
 

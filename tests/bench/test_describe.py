@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,12 @@ def test_a_gpu_that_is_not_here_is_an_error(text: str) -> None:
     assert error is not None
     assert error.startswith(f"device {wanted!r} is not here")
     assert "\n" not in error
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+def test_a_pipe_is_no_text_of_a_run(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    told = answer(Question(models="unigram", corpora=(CorpusSpec(name=str(pipe)),), devices=("cpu",)))
+    assert told.error is not None
+    assert "pipe is no regular file, and every trial reads it anew; save its text to a file" in told.error

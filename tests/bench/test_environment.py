@@ -75,3 +75,11 @@ def test_a_safe_name_is_ascii_and_never_hidden(text: str) -> None:
 def test_the_age_of_a_process_grows() -> None:
     first = environment.process_age_s()
     assert environment.process_age_s() >= first >= 0
+
+
+def test_a_message_is_published_on_one_line_spelt_out_and_not_too_long() -> None:
+    assert environment.publishable("the model at /home/jo/m.bin \x1b[31mbroke\n\tbadly\u202e") == (
+        "the model at m.bin \\x1b[31mbroke badly\\u202e"
+    )
+    assert environment.publishable("红楼梦 שלום é") == "红楼梦 שלום é"
+    assert len(environment.publishable("x" * 5000)) == 500

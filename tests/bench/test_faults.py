@@ -209,10 +209,18 @@ def test_the_layout_of_a_record_is_not_sealed(tmp_path: Path) -> None:
     assert read_record(path) == make_record(make_trial("good"))
 
 
-def test_a_record_without_a_seal_has_to_fit_the_schema(tmp_path: Path) -> None:
+def test_a_seal_cannot_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    path.write_text(make_record(make_trial("good")).model_dump_json(), encoding="utf-8")
-    assert read_record(path) == make_record(make_trial("good"))
+    path.write_text(make_record(make_trial("good")).model_dump_json(exclude={"sha256"}), encoding="utf-8")
+    with pytest.raises(CorruptFileError, match="it was altered"):
+        read_record(path)
+
+
+def test_an_older_record_without_a_seal_has_to_fit_the_schema(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    older = make_record(make_trial("good")).model_copy(update={"schema_version": 1})
+    path.write_text(older.model_dump_json(exclude={"sha256"}), encoding="utf-8")
+    assert read_record(path) == older
     path.write_text('{"status": "ok"}', encoding="utf-8")
     with pytest.raises(CorruptFileError, match=r"record\.json does not fit the schema"):
         read_record(path)

@@ -175,7 +175,7 @@ def test_a_record_from_a_newer_schema_is_refused(tmp_path: Path) -> None:
     write(tmp_path, [record])
     path = tmp_path / "trials" / f"{record.trial.trial_id}.json"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace(f'"schema_version":{SCHEMA_VERSION}', '"schema_version":99'), encoding="utf-8")
+    path.write_text(text.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99'), encoding="utf-8")
     with pytest.raises(NewerFileError, match="has schema 99"):
         read_run(tmp_path)
 

@@ -11,6 +11,7 @@ import pytest
 
 from bench import environment
 from bench.records import SCHEMA_VERSION, CorpusSpec, Environment, RunInfo, TrialRecord
+from bench.sealed import read_record
 from bench.store import RunStore, StoreError, WriteError, write_atomically
 from tests.bench.stubs import make_record, make_trial
 
@@ -205,3 +206,25 @@ def test_the_current_folder_is_not_moved_aside(folder: Path, monkeypatch: pytest
     with pytest.raises(StoreError, match="it is the current folder"), RunStore(Path(), mode="force"):
         pass
     assert files(folder) == ["run.json", RECORD]
+
+
+def test_force_moves_a_link_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    there, link = tmp_path / "there", tmp_path / "link"
+    with RunStore(there) as store:
+        store.write_record(make_record(make_trial("good")))
+    link.symlink_to(there, target_is_directory=True)
+    with RunStore(link, mode="force") as store:
+        store.write_record(make_record(make_trial("unigram")))
+    assert [path.name for path in (there / "trials").iterdir()] == [f"{make_trial('good').trial_id}.json"]
+    assert [path.name for path in (link / "trials").iterdir()] == [f"{make_trial('unigram').trial_id}.json"]
+    assert (tmp_path / "link.old-1").readlink() == there
+
+
+def test_what_a_model_says_is_written_as_it_may_be_published(tmp_path: Path) -> None:
+    record = make_record(make_trial("good")).model_copy(
+        update={"status": "failed", "reason": "red \x1b[31m at /home/jo/m.bin", "warnings": ("\x07",)}
+    )
+    with RunStore(tmp_path / "run") as store:
+        store.write_record(record)
+    written = read_record(tmp_path / "run" / "trials" / f"{record.trial.trial_id}.json")
+    assert (written.reason, written.warnings) == ("red \\x1b[31m at m.bin", ("\\x07",))

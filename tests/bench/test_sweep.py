@@ -286,3 +286,9 @@ def test_a_plan_is_run_and_its_trials_and_name_are_stored(tmp_path: Path, monkey
         (model, fraction, "a.txt", "word") for fraction in (0.5, 1.0) for model in ("unigram", "bigram")
     ]
     assert len(list((out / "trials").glob("*.json"))) == 4
+
+
+def test_what_becomes_of_an_existing_folder_is_one_question(folder: Path) -> None:
+    path = plan_of(folder, 'models = "unigram"\nresume = true')
+    assert asked("--plan", path).mode == "resume"
+    assert asked("--plan", path, "--force").mode == "force"

@@ -5,7 +5,6 @@ It runs in a short child process (`python -m bench.worker --describe`), because 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import stat
@@ -168,10 +167,17 @@ def require_files(spec: CorpusSpec) -> None:
     """Raise `InputError` for a text in a pipe or a device: it is read again by each trial, and might never end."""
     train = [spec.train] if isinstance(spec.train, str) else (spec.train or ())
     for path in filter(None, (spec.name, *train, spec.valid, spec.test)):
-        with contextlib.suppress(OSError, ValueError):
-            mode = os.stat(path).st_mode  # noqa: PTH116
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise InputError(f"{path} is no regular file, and every trial reads it anew; save its text to a file")
+        if not _can_be_read_again(path):
+            raise InputError(f"{path} is no regular file, and every trial reads it anew; save its text to a file")
+
+
+def _can_be_read_again(path: str) -> bool:
+    """Not so for a pipe or a device; what is not there, or is a folder, has errors of its own."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except (OSError, ValueError):
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def read_corpus(spec: CorpusSpec) -> Corpus:

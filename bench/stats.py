@@ -153,6 +153,18 @@ def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
     return _studentised(diff, [(of_blocks, df), *of_seeds])
 
 
+def unpaired_test(a: Sequence[float], b: Sequence[float]) -> PairTest:
+    """Whether the means of independent values differ (Welch 1947, with the degrees of freedom told above).
+
+    At least one value on either side; without a second one on both there is no p.
+    """
+    sides = [np.array(values, np.float64)[:, None] for values in (a, b)]
+    diff = float(sides[0].mean() - sides[1].mean())
+    if min(map(len, sides)) < 2:
+        return PairTest(diff=diff)
+    return _studentised(diff, [part for values_Sx1 in sides for part in _seed_variances(values_Sx1, 1.0)])
+
+
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's (1979) step-down correction, in the order given; a missing p takes no part."""
     order = sorted((p, place) for place, p in enumerate(p_values) if p is not None)

@@ -197,6 +197,33 @@ def test_two_infinite_models_are_not_told_apart() -> None:
     assert (test.diff, test.p, test.verdict(None)) == (None, None, "~")
 
 
+# --- values of processes
+
+
+def test_the_test_of_unpaired_values_by_hand() -> None:
+    test = stats.unpaired_test([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])
+    # either mean has variance 1/3 with 2 degrees of freedom, so that t^2 = 9 / (2/3); for Student's t with 2 of them
+    # p = 1 - t / sqrt(2 + t^2)
+    assert test.diff == -3.0
+    assert test.p == pytest.approx(1 - math.sqrt(13.5 / 15.5), rel=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b"), [([1.0], [2.0, 3.0]), ([1.0, 2.0], [3.0]), ([1.0], [1.0])])
+def test_a_single_value_has_no_spread_to_test_with(a: list[float], b: list[float]) -> None:
+    assert stats.unpaired_test(a, b).p is None
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(2, 2), (3, 5), (5, 5)])
+def test_values_of_one_distribution_are_called_different_in_at_most_5_percent(n_a: int, n_b: int) -> None:
+    rng = np.random.default_rng([n_a, n_b])
+    p_values = [
+        stats.unpaired_test(rng.normal(0, 1, n_a).tolist(), rng.normal(0, 1, n_b).tolist()).p for _ in range(1000)
+    ]
+    share = sum(p is not None and p <= stats.LEVEL for p in p_values) / len(p_values)
+    # 1,000 draws at a level of 5 % have a standard error of 0.7 %
+    assert share < 0.05 + 3 * 0.007
+
+
 # --- Holm
 
 

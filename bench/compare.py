@@ -1,41 +1,30 @@
 """Two runs side by side: what changed, and whether it is more than noise.
 
 `python -m bench.compare A B` pairs the rows of both runs that were measured on the same text under the same rules, and
-marks each figure of B against A: `better`, `worse` or `within noise`.  Perplexities are decided by the paired test over
-the blocks of the test text that both runs share (Holm-corrected over all rows), throughputs by whether their quartiles
-are apart; a figure that was measured once is shown and not judged.
+judges each figure of B against A (`bench/judging.py` has the rule).  Under the tables stand what the judgements mean,
+what was not compared and why, and the conditions of either run.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import click
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.records import Measured, Repeats
-from bench.report import wording
-from bench.report.reading import read_run
+from bench.judging import LEGEND, Change, changes_of
+from bench.report import notices, wording
+from bench.report.reading import Run, read_run
 from bench.report.rows import Row, rows_of
-from bench.report.sheets import above_baseline, number
-from bench.report.tables import summary_of
-from bench.stats import Interval, PairTest, Verdict, holm, paired_test
 from lmzoo.errors import InputError, LmzooError
 from lmzoo.streams import never_raise_on_output
 
-Judgement = Literal["better", "worse", "within noise", "not judged", "same"]
-
 # where no terminal says how wide it is, no cell is cut
 _WIDTH_WITHOUT_TERMINAL = 160
-ABOVE_BASELINE = "above_baseline"
-_FROM_VERDICT: Mapping[Verdict, Judgement] = {"a": "worse", "b": "better", "~": "within noise"}
-
 # what must be equal for two rows to be compared, with the words that say so
 _MUST_AGREE = {
     "sha256": "another text",
@@ -48,38 +37,23 @@ _MUST_AGREE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
-    """One figure of one row in both runs."""
+class Comparison:
+    """What changed, why each row that could not be compared was not, and what to know about either run."""
 
-    group: str
-    model: str
-    device: str
-    metric: str
-    before: float | None
-    after: float | None
-    judgement: Judgement
-    show: Callable[[float | None], str]
+    changes: Sequence[Change]
+    refusals: Sequence[str]
+    notices: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A cost or a speed: how it is shown, which direction is better, and how far one value of it can be trusted."""
-
-    name: str
-    key: str
-    show: Callable[[float | None], str]
-    lower_is_better: bool = True
-    repeats: Callable[[Measured], Repeats] | None = None
-
-
-def compare_runs(before: Path, after: Path) -> tuple[list[Change], list[str]]:
-    """The changes from one run to another, and why each row that could not be compared was not.
+def compare_runs(before: Path, after: Path) -> Comparison:
+    """The changes from one run to another.
 
     Raises `InputError` where no row of the one can be compared with any of the other.
     """
-    rows_b = {_place(row): row for row in rows_of(read_run(after))}
+    runs = read_run(before), read_run(after)
+    rows_b = {_place(row): row for row in rows_of(runs[1])}
     couples, refusals = [], []
-    for row in rows_of(read_run(before)):
+    for row in rows_of(runs[0]):
         other = rows_b.pop(_place(row), None)
         why = _refusal(row, other)
         if other is None or why:
@@ -92,83 +66,33 @@ def compare_runs(before: Path, after: Path) -> tuple[list[Change], list[str]]:
             f"{before} and {after} have nothing that can be compared: {'; '.join(refusals[:3]) or 'no rows'}; "
             "give two runs of the same models on the same text"
         )
-    perplexities = _perplexities(couples)
-    changes = [change for (a, b), first in zip(couples, perplexities, strict=True) for change in (first, *_costs(a, b))]
-    return changes, refusals
+    return Comparison(changes=changes_of(couples), refusals=refusals, notices=_notices(runs))
 
 
-def _perplexities(couples: Sequence[tuple[Row, Row]]) -> list[Change]:
-    """Test perplexity, by paired tests that are corrected together."""
-    tests = [_paired(a, b) for a, b in couples]
-    corrected = holm([test.p if test else None for test in tests])
-    changes = []
-    for (a, b), test, p in zip(couples, tests, corrected, strict=True):
-        judgement: Judgement = "not judged"
-        if a.test_perplexity == b.test_perplexity:
-            judgement = "same"
-        elif test is not None and p is not None:
-            judgement = _FROM_VERDICT[test.verdict(p)]
-        changes.append(
-            _change(a, "test perplexity", a.test_perplexity, b.test_perplexity, judgement, wording.perplexity)
+def _notices(runs: tuple[Run, Run]) -> list[str]:
+    """The conditions that each run was made under, as its own report tells them, and those that differ."""
+    found = [
+        f"the runs differ in {what}: {' and '.join(values)}"
+        for what, value in _CONDITIONS.items()
+        if len(values := list(dict.fromkeys(map(value, runs)))) > 1
+    ]
+    for which, run in zip(("first", "second"), runs, strict=True):
+        told = (
+            *notices.about_plan(run.info.plan),
+            *notices.about_load(run.records),
+            *notices.about_devices(run.records),
         )
-    return changes
+        found += [f"{which} run: {notice}" for notice in told]
+    return found
 
 
-def _paired(a: Row, b: Row) -> PairTest | None:
-    """The test over the blocks that both share; None where they were cut otherwise."""
-    if not (a.is_measured_alike and b.is_measured_alike) or a.block_tokens != b.block_tokens:
-        return None
-    return paired_test(a.block_nats_SxB, b.block_nats_SxB, np.array(a.block_tokens, np.float64))
-
-
-def _costs(a: Row, b: Row) -> Iterator[Change]:
-    for metric in METRICS:
-        before, after = value_of(a, metric), value_of(b, metric)
-        if before is not None or after is not None:
-            yield _change(a, metric.name, before, after, judge(metric, a, b), metric.show)
-
-
-def judge(metric: Metric, a: Row, b: Row) -> Judgement:
-    """B against A: decided only where the quartiles of both are apart."""
-    if value_of(a, metric) == value_of(b, metric):
-        return "same"
-    first, second = _quartiles(a, metric), _quartiles(b, metric)
-    if first is None or second is None:
-        return "not judged"
-    if first.low <= second.high and second.low <= first.high:
-        return "within noise"
-    return "better" if (second.high < first.low) == metric.lower_is_better else "worse"
-
-
-def value_of(row: Row, metric: Metric) -> float | None:
-    """A row's value of a metric; memory is what came on top of the imports."""
-    summary = summary_of(row)
-    return above_baseline(summary) if metric.key == ABOVE_BASELINE else number(summary[metric.key])
-
-
-def _quartiles(row: Row, metric: Metric) -> Interval | None:
-    found = [metric.repeats(m) for m in row.measured] if metric.repeats else []
-    return Interval(min(r.low_quartile for r in found), max(r.high_quartile for r in found)) if found else None
-
-
-def _change(
-    row: Row,
-    metric: str,
-    before: float | None,
-    after: float | None,
-    judgement: Judgement,
-    show: Callable[[float | None], str],
-) -> Change:
-    return Change(
-        group=row.group.title,
-        model=row.model,
-        device=row.device,
-        metric=metric,
-        before=before,
-        after=after,
-        judgement=judgement,
-        show=show,
-    )
+# what changes times whatever the models do
+_CONDITIONS: Mapping[str, Callable[[Run], str]] = {
+    "processor": lambda run: run.info.environment.cpu_model,
+    "GPU": lambda run: run.info.environment.gpu or "none",
+    "threads per trial": lambda run: str(run.info.threads),
+    "executor": lambda run: run.info.executor,
+}
 
 
 def _title(row: Row) -> str:
@@ -200,55 +124,55 @@ def _refusal(a: Row, b: Row | None) -> str | None:
     return f"the second run has {' and '.join(differing)}" if differing else None
 
 
-METRICS: Sequence[Metric] = (
-    Metric(
-        name="scoring tokens/s",
-        key="eval_tokens_per_s",
-        show=wording.count,
-        lower_is_better=False,
-        repeats=lambda m: m.eval_tokens_per_s,
-    ),
-    Metric(name="next token, µs", key="next_token_us", show=wording.rounded, repeats=lambda m: m.next_token_us),
-    Metric(name="training", key="train_s", show=wording.seconds),
-    Metric(name="memory above baseline", key=ABOVE_BASELINE, show=wording.size),
-    Metric(name="model size", key="model_bytes", show=wording.size),
-)
-
-
 def _by_group(changes: Sequence[Change]) -> dict[str, list[Change]]:
     """Changes by the text they were measured on: its corpus, tokenizer and cut into documents."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
-        groups.setdefault(change.group, []).append(change)
+        groups.setdefault(change.row.group.title, []).append(change)
     return groups
 
 
 def _table(changes: Sequence[Change]) -> Table:
-    table = Table("model", "device", "figure", "before", "after", "judgement")
+    table = Table("model", "device", "figure", "before", "after", "ratio", "judgement")
     for change in changes:
-        cells = (change.model, change.device, change.metric, change.show(change.before), change.show(change.after))
-        table.add_row(*cells, change.judgement)
+        values = (change.show(change.before), change.show(change.after), wording.rounded(change.ratio))
+        remark = f" ({change.remark})" if change.remark else ""
+        table.add_row(change.row.model, change.row.device, change.metric, *values, f"{change.judgement}{remark}")
     return table
 
 
-@click.command()
+def _legend(changes: Sequence[Change]) -> list[str]:
+    """What the judgements and remarks mean, of those that are there."""
+    found = {word for change in changes for word in (change.judgement, *change.remark.split(", "))}
+    return [f"{word}: {meaning}" for word, meaning in LEGEND.items() if word in found]
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 the runs were compared, whatever changed; 2 bad arguments, a folder that is no run, or two "
+    "runs that have nothing in common.",
+)
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
 def main(before: Path, after: Path) -> None:
     """Show what changed from the run in BEFORE to the run in AFTER, and whether it is more than noise."""
     never_raise_on_output()
     try:
-        changes, refusals = compare_runs(before, after)
+        found = compare_runs(before, after)
     except LmzooError as error:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
         sys.exit(2)
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     console = Console(markup=False, emoji=False, highlight=False, width=width)
-    for title, members in _by_group(changes).items():
+    for title, members in _by_group(found.changes).items():
         console.print(f"On {title}:", soft_wrap=True)
         console.print(_table(members))
-    for refusal in refusals:
+    for line in _legend(found.changes):
+        click.echo(line)
+    for refusal in found.refusals:
         click.echo(f"not compared: {refusal}")
+    for notice in found.notices:
+        click.echo(f"warning: {notice}")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ BENCH_ORDER = (
     "terminal",
     "asked",
     "running",
+    "judging",
     "compare",
     "tune",
 )

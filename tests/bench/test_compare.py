@@ -2,48 +2,165 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from bench.compare import compare_runs, main
+from bench.judging import LEGEND
+from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, CorpusSpec, TrialRecord
 from lmzoo.errors import InputError
-from tests.bench.synthetic import facts, failed, ok, repeats, trial, write
+from tests.bench.synthetic import ENVIRONMENT, facts, failed, ok, repeats, trial, write
+
+Judged = dict[str, tuple[str, str]]
 
 
 def two(tmp_path: Path, before: list[TrialRecord], after: list[TrialRecord], **changes: Any) -> tuple[Path, Path]:
     return write(tmp_path / "a", before), write(tmp_path / "b", after, **changes)
 
 
-def judged(tmp_path: Path, before: TrialRecord, after: TrialRecord) -> dict[str, str]:
-    changes, refusals = compare_runs(*two(tmp_path, [before], [after]))
-    assert refusals == []
-    return {change.metric: change.judgement for change in changes}
+def judged(tmp_path: Path, before: TrialRecord | list[TrialRecord], after: TrialRecord | list[TrialRecord]) -> Judged:
+    """Judgement and remark of each figure, of runs of one row."""
+    runs = [[records] if isinstance(records, TrialRecord) else records for records in (before, after)]
+    found = compare_runs(*two(tmp_path, *runs))
+    assert found.refusals == []
+    return {change.metric: (change.judgement, change.remark) for change in found.changes}
 
 
 @pytest.mark.parametrize(("after", "judgement"), [(4.4, "same"), (4.0, "better"), (5.0, "worse")])
 def test_perplexity_is_judged_by_the_paired_test(tmp_path: Path, after: float, judgement: str) -> None:
-    assert judged(tmp_path, ok(trial("kn5"), 4.4), ok(trial("kn5"), after))["test perplexity"] == judgement
+    found = judged(tmp_path, ok(trial("kn5"), 4.4), ok(trial("kn5"), after))
+    assert found["test perplexity"] == (judgement, "")
 
 
 def test_another_seed_of_the_same_recipe_is_noise(tmp_path: Path) -> None:
     before, after = (ok(trial("mlp", seed=seed), 4.4) for seed in (0, 1))
-    assert judged(tmp_path, before, after)["test perplexity"] == "within noise"
+    assert judged(tmp_path, before, after)["test perplexity"] == ("within noise", "")
 
 
-def test_speed_is_judged_by_quartiles_and_direction(tmp_path: Path) -> None:
-    slow = ok(trial("kn5"), 4.4, measures={"eval_tokens_per_s": repeats(100.0), "next_token_us": repeats(30.0)})
-    fast = ok(trial("kn5"), 4.4, measures={"eval_tokens_per_s": repeats(200.0), "next_token_us": repeats(30.1)})
-    found = judged(tmp_path, slow, fast)
-    assert (found["scoring tokens/s"], found["next token, µs"]) == ("better", "within noise")
+def test_of_one_seed_the_trained_models_are_judged_and_that_is_said(tmp_path: Path) -> None:
+    found = judged(tmp_path, ok(trial("mlp"), 4.4), ok(trial("mlp"), 5.0))
+    assert found["test perplexity"] == ("worse", "one seed")
 
 
-def test_a_figure_measured_once_is_shown_and_not_judged(tmp_path: Path) -> None:
-    found = judged(tmp_path, ok(trial("kn5"), 4.4, memory_mib=60), ok(trial("kn5"), 4.4, memory_mib=90))
-    assert found["memory above baseline"] == "not judged"
+def test_with_several_seeds_their_spread_is_part_of_the_noise(tmp_path: Path) -> None:
+    # the same shift of 0.1 between two runs: far more than the seeds of the first differ, less than those of the second
+    alike, apart = ([4.4, 4.401, 4.402], [4.3, 4.6, 4.9])
+    for name, levels, judgement in (("alike", alike, "worse"), ("apart", apart, "within noise")):
+        runs = [[ok(trial("mlp", seed=n), level + shift) for n, level in enumerate(levels)] for shift in (0, 0.1)]
+        assert judged(tmp_path / name, *runs)["test perplexity"] == (judgement, "")
+
+
+def test_blocks_that_differ_make_no_test(tmp_path: Path) -> None:
+    found = judged(tmp_path, ok(trial("kn5"), 4.4), ok(trial("kn5"), 5.0, n_blocks=50))
+    assert found["test perplexity"] == ("not judged", "no paired test")
+
+
+def timed(us: float, seed: int = 0, *, model: str = "mlp", load: float = 0.5, **changes: Any) -> TrialRecord:
+    machine = ENVIRONMENT.model_copy(update={"load_1min": load})
+    measures = {"next_token_us": repeats(us), "eval_tokens_per_s": repeats(1e6 / us)}
+    return ok(trial(model, seed=seed, **changes), 4.4, measures=measures, changes={"environment": machine})
+
+
+def test_one_process_each_is_not_judged_however_far_apart(tmp_path: Path) -> None:
+    found = judged(tmp_path, timed(25.0, model="kn5"), timed(60.0, model="kn5"))
+    assert found["next token, µs"] == found["scoring tokens/s"] == ("not judged", "one process")
+    assert found["memory above baseline"] == ("same", "")
+
+
+def test_one_process_against_several_is_not_judged(tmp_path: Path) -> None:
+    found = judged(tmp_path, timed(25.0), [timed(60.0 + seed, seed) for seed in range(5)])
+    assert found["next token, µs"] == ("not judged", "one process")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "judgement"),
+    [
+        ([25.0, 25.5, 26.0, 25.2, 25.8], [60.0, 61.0, 62.0, 60.5, 61.5], "worse"),
+        ([60.0, 61.0, 62.0, 60.5, 61.5], [25.0, 25.5, 26.0, 25.2, 25.8], "better"),
+        # apart by chance: two and two are so in one of three orders
+        ([25.0, 30.0], [31.0, 36.0], "within noise"),
+        # from 25 to 60 within either run
+        ([25.0, 60.0, 30.0, 50.0, 40.0], [60.0, 45.0, 26.0, 55.0, 35.0], "within noise"),
+    ],
+)
+def test_speed_is_judged_over_processes(
+    tmp_path: Path, before: list[float], after: list[float], judgement: str
+) -> None:
+    runs = [[timed(us, seed) for seed, us in enumerate(values)] for values in (before, after)]
+    found = judged(tmp_path, *runs)
+    # a rate is the reciprocal of a time: what is slower has fewer tokens a second
+    assert found["next token, µs"] == found["scoring tokens/s"] == (judgement, "")
+
+
+def test_many_figures_are_corrected_together(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    runs: list[list[TrialRecord]] = [
+        [timed(30 * math.exp(rng.normal(0, 0.2)), seed, model=f"net{n}") for n in range(60) for seed in range(3)]
+        for _ in range(2)
+    ]
+    judgements = Counter(change.judgement for change in compare_runs(*two(tmp_path, *runs)).changes)
+    # 120 speeds drawn from one distribution, of which 6 would be different without a correction
+    assert judgements["better"] == judgements["worse"] == 0
+    assert judgements["within noise"] >= 120
+
+
+@pytest.mark.parametrize("busy", [0, 1])
+def test_times_of_a_busy_machine_are_not_judged(tmp_path: Path, busy: int) -> None:
+    loads = [0.5, 0.5]
+    loads[busy] = 9.0
+    runs = [[timed(us + seed, seed, load=load) for seed in range(3)] for us, load in zip((25, 60), loads, strict=True)]
+    found = judged(tmp_path, *runs)
+    assert found["next token, µs"] == ("not judged", "busy machine")
+
+
+def test_a_perplexity_after_seconds_on_a_busy_machine_says_so(tmp_path: Path) -> None:
+    free, busy = (timed(25.0, load=load, budget_s=0.3) for load in (0.5, 9.0))
+    worse = busy.model_copy(update={"measured": ok(trial("mlp"), 5.0).measured})
+    assert judged(tmp_path, free, worse)["test perplexity"] == ("worse", "one seed, busy machine")
+
+
+def test_seconds_that_were_given_are_not_judged(tmp_path: Path) -> None:
+    def trained(seconds: float, **changes: Any) -> list[TrialRecord]:
+        return [
+            ok(trial("mlp", seed=seed, **changes), 4.4, changes={"train_s": seconds + seed / 100}) for seed in range(3)
+        ]
+
+    by_budget = judged(tmp_path / "budget", trained(15.0, budget_s=15.0), trained(15.1, budget_s=15.0))
+    by_steps = judged(tmp_path / "steps", trained(15.0, max_steps=9), trained(15.1, max_steps=9))
+    assert by_budget["training"] == ("not judged", "set by the budget")
+    assert by_steps["training"] == ("worse", "")
+
+
+def test_memory_is_judged_over_processes(tmp_path: Path) -> None:
+    def sized(mib: Sequence[int]) -> list[TrialRecord]:
+        return [ok(trial("mlp", seed=seed), 4.4, memory_mib=n) for seed, n in enumerate(mib)]
+
+    assert judged(tmp_path / "a", sized([60, 60, 60]), sized([90, 90, 90]))["memory above baseline"] == ("worse", "")
+    # all within the imports: 0 bytes above them, and nothing to take a share of
+    found = judged(tmp_path / "b", sized([40, 40, 40]), sized([60, 60, 60]))
+    assert found["memory above baseline"] == ("not judged", "no ratio")
+
+
+def test_what_is_the_same_needs_no_test(tmp_path: Path) -> None:
+    assert set(judged(tmp_path, ok(trial("mlp"), 4.4), ok(trial("mlp"), 4.4)).values()) == {("same", "")}
+
+
+def test_the_ratio_is_the_second_by_the_first(tmp_path: Path) -> None:
+    found = compare_runs(*two(tmp_path, [timed(25.0)], [timed(60.0)]))
+    # 60 / 25
+    assert {change.metric: change.ratio for change in found.changes}["next token, µs"] == 2.4
+    none = compare_runs(
+        *two(tmp_path / "none", [ok(trial("kn5"), 4.4, memory_mib=40)], [ok(trial("kn5"), 4.4, memory_mib=60)])
+    )
+    assert {change.metric: change.ratio for change in none.changes}["memory above baseline"] is None
 
 
 @pytest.mark.parametrize(
@@ -62,10 +179,10 @@ def test_unlike_rows_are_refused_with_the_reason(tmp_path: Path, change: dict[st
         [ok(trial("kn5", corpus=other), 4.4, corpus=other), same],
         corpora=(facts(), other),
     )
-    changes, refusals = compare_runs(*folders)
-    assert {change.model for change in changes} == {"bigram"}
-    assert len(refusals) == 1
-    assert why in refusals[0]
+    found = compare_runs(*folders)
+    assert {change.row.model for change in found.changes} == {"bigram"}
+    assert len(found.refusals) == 1
+    assert why in found.refusals[0]
 
 
 def test_other_rules_are_refused(tmp_path: Path) -> None:
@@ -77,7 +194,7 @@ def test_other_rules_are_refused(tmp_path: Path) -> None:
 def test_failures_and_rows_of_one_run_only_are_named(tmp_path: Path) -> None:
     before = [ok(trial("kn5"), 4.4), ok(trial("mlp"), 5.0), ok(trial("bigram"), 9.0)]
     after = [ok(trial("kn5"), 4.4), failed(trial("mlp"), "diverged", "at step 3"), ok(trial("unigram"), 17.0)]
-    _, refusals = compare_runs(*two(tmp_path, before, after))
+    refusals = compare_runs(*two(tmp_path, before, after)).refusals
     assert [refusal.split(": ", 1)[1] for refusal in refusals] == [
         "diverged in the second run (at step 3)",
         "only in the first run",
@@ -91,6 +208,37 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "kn5[x]" in done.stdout
     assert "better" in done.stdout
+
+
+def said(tmp_path: Path, before: list[TrialRecord], after: list[TrialRecord], **changes: Any) -> list[str]:
+    done = CliRunner().invoke(main, [*map(str, two(tmp_path, before, after, **changes))])
+    assert done.exit_code == 0
+    return done.stdout.splitlines()
+
+
+def test_judgements_and_remarks_are_explained_where_they_occur(tmp_path: Path) -> None:
+    lines = said(tmp_path, [timed(25.0)], [timed(60.0).model_copy(update={"measured": ok(trial("mlp"), 9.0).measured})])
+    explained = [line.split(": ")[0] for line in lines if line.split(": ")[0] in LEGEND]
+    assert explained == ["worse", "same", "one seed", "one process"]
+
+
+def test_the_conditions_of_both_runs_are_told(tmp_path: Path) -> None:
+    quick = [timed(25.0, quick=True, budget_s=QUICK_BUDGET_S)]
+    lines = said(tmp_path, quick, [timed(60.0, load=9.0)], threads=2)
+    assert "warning: the runs differ in threads per trial: 1 and 2" in lines
+    told = [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
+    assert [line for line in told if line.startswith("first run: a quick run")]
+    assert [line for line in told if line.startswith("second run: the machine was busy (load 9.0 on 2 cores)")]
+
+
+def test_runs_under_equal_and_quiet_conditions_have_no_warnings(tmp_path: Path) -> None:
+    lines = said(tmp_path, [timed(25.0)], [timed(60.0)])
+    assert not [line for line in lines if line.startswith("warning: ")]
+
+
+def test_the_help_names_the_exit_statuses() -> None:
+    text = " ".join(CliRunner().invoke(main, ["--help"]).stdout.split())
+    assert "Exit status: 0 the runs were compared, whatever changed; 2 bad arguments" in text
 
 
 def test_each_text_has_a_heading_and_a_table_of_its_own(tmp_path: Path) -> None:

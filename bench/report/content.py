@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.environment import file_name
 from bench.plan import QUICK_BUDGET_S
-from bench.records import CorpusFacts, Environment
+from bench.records import CorpusFacts, Environment, RunInfo, TrialSpec
 from bench.report import notices, wording
 from bench.report.answer import answer
 from bench.report.distance import distance_sheets
@@ -140,16 +140,54 @@ def _provenance(run: Run) -> Section:
         ("command", info.command),
         ("run", f"{info.run_id}, started {info.started_utc}"),
         ("rules of measuring", f"version {info.rules_version} (records: schema {info.schema_version})"),
-        ("seeds", ", ".join(map(str, sorted({trial.seed for trial in info.plan}))) or wording.NOT_AVAILABLE),
         ("configurations measured on each test text", "; ".join(configurations(run)) or wording.NOT_AVAILABLE),
-        ("threads per trial", str(info.threads)),
         ("reused records", f"{len(info.reused)} of {len(info.plan)}"),
         *_machine(info.environment),
         *_load(run),
     ]
-    return Section(
-        title="Provenance", sheets=[_pairs_sheet("run and machine", rows), *[_corpus_sheet(f) for f in _corpora(run)]]
-    )
+    sheets = [_pairs_sheet("what was asked", _asked(info)), _pairs_sheet("run and machine", rows)]
+    return Section(title="Provenance", sheets=[*sheets, *[_corpus_sheet(f) for f in _corpora(run)]])
+
+
+def _asked(info: RunInfo) -> list[tuple[str, str]]:
+    """The plan in words: a command line may name a file, or leave to defaults, what decided the figures."""
+    plan = info.plan
+    networks = [trial for trial in plan if trial.family == "neural"]
+    quick = " (--quick)" if notices.is_quick(plan) else ""
+    rows = [
+        ("trials", f"{len(plan):,}"),
+        ("models", _each(wording.isolated(trial.model) for trial in plan)),
+        ("devices", _each(trial.device for trial in plan)),
+        ("training of each network", f"{_each(map(_length, networks))}{quick}"),
+        ("seeds of each network", _each(str(seed) for seed in sorted({trial.seed for trial in networks}))),
+        ("fractions of the training text", _each(map(wording.fraction, info.train_fractions))),
+        ("targets given", _each(f"perplexity {level:g}" for level in info.target_perplexities)),
+        ("executor", info.executor),
+        ("threads per trial", str(info.threads)),
+        ("time limit of each trial", _each(_limit(trial.time_limit_s, wording.seconds) for trial in plan)),
+        ("memory limit of each trial", _each(_limit(trial.memory_limit_bytes, wording.size) for trial in plan)),
+    ]
+    return [(what, value or wording.NOT_AVAILABLE) for what, value in rows]
+
+
+def _each(values: Iterable[str]) -> str:
+    """Different values, in the order in which they come."""
+    return ", ".join(dict.fromkeys(values))
+
+
+def _length(trial: TrialSpec) -> str:
+    """How long a network is trained; of several limits, the one that is reached first ends it."""
+    steps = None if trial.max_steps is None else f"{trial.max_steps:,}"
+    given = {"s": _brief(trial.budget_s), "epochs": _brief(trial.epochs), "steps": steps}
+    return " or ".join(f"{value} {unit}" for unit, value in given.items() if value is not None)
+
+
+def _brief(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
+
+
+def _limit(value: float | None, show: Callable[[float], str]) -> str:
+    return "none" if value is None else show(value)
 
 
 def _machine(environment: Environment) -> list[tuple[str, str]]:

@@ -1,0 +1,76 @@
+"""What the report tells of the plan, which a command line may leave to a file or to defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.plan import QUICK_BUDGET_S
+from bench.records import TrialRecord
+from bench.report import plots
+from bench.report.build import build_report
+from tests.bench.synthetic import ok, trial, write
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are tested here, and plots take most of a report's time."""
+    monkeypatch.setattr(plots, "PLOTS", {})
+
+
+def asked_in(folder: Path, records: list[TrialRecord], **changes: Any) -> dict[str, str]:
+    """What the report's provenance says was asked, by the words before it."""
+    write(folder, records, **changes)
+    build_report(folder)
+    table = (
+        (folder / "report.md")
+        .read_text(encoding="utf-8")
+        .split("## Provenance")[1]
+        .split("what was asked")[1]
+        .split("run and machine")[0]
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
+    return {row[0]: row[1] for row in rows[2:]}
+
+
+def test_the_provenance_tells_what_was_asked(tmp_path: Path) -> None:
+    limits = {"time_limit_s": 645.0, "memory_limit_bytes": 512 * 2**20}
+    networks = [ok(trial("mlp", seed=seed, budget_s=15.0, **limits), 5.0) for seed in range(2)]
+    records = [ok(trial("kn5", time_limit_s=600.0), 4.4), *networks]
+    found = asked_in(
+        tmp_path, records, executor="ray", threads=2, target_perplexities=(5.5,), command="… --plan a.toml"
+    )
+    assert found == {
+        "trials": "3",
+        "models": "kn5, mlp",
+        "devices": "cpu",
+        "training of each network": "15 s",
+        "seeds of each network": "0, 1",
+        "fractions of the training text": "1",
+        "targets given": "perplexity 5.5",
+        "executor": "ray",
+        "threads per trial": "2",
+        "time limit of each trial": "600 s, 645 s",
+        "memory limit of each trial": "none, 512 MiB",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lengths", "told"),
+    [
+        ({"budget_s": QUICK_BUDGET_S, "quick": True}, "0.3 s (--quick)"),
+        ({"max_steps": 1_200_000}, "1,200,000 steps"),
+        ({"epochs": 2.5, "max_steps": 20}, "2.5 epochs or 20 steps"),
+    ],
+)
+def test_the_provenance_tells_how_long_networks_were_trained(
+    tmp_path: Path, lengths: dict[str, Any], told: str
+) -> None:
+    assert asked_in(tmp_path, [ok(trial("mlp", **lengths), 5.0)])["training of each network"] == told
+
+
+def test_without_networks_nothing_is_said_of_their_training(tmp_path: Path) -> None:
+    found = asked_in(tmp_path, [ok(trial("kn5"), 4.4)])
+    assert found["training of each network"] == found["seeds of each network"] == "n/a"

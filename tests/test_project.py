@@ -271,6 +271,14 @@ def test_every_page_is_listed() -> None:
         assert not {page.name for page in index.parent.glob("*.md")} - listed - {index.name}
 
 
+def test_the_glossary_is_in_order() -> None:
+    terms = re.findall(r"^\*\*(.+?)\*\*", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    # markers have no letter to start with and stand last
+    words = [term.casefold() for term in terms if term[0].isalpha()]
+    assert words == sorted(words)
+    assert [term[0].isalpha() for term in terms] == sorted((term[0].isalpha() for term in terms), reverse=True)
+
+
 NEEDS_DATA = """
 import pytest
 

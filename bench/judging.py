@@ -50,7 +50,7 @@ LEGEND: Mapping[str, str] = {
     ONE_PROCESS: "not judged, since nothing tells how one process differs from the next; --seeds 5 gives each network "
     "five (counting models run once)",
     BUSY: "something else kept the machine or the device busy during one of the runs: times are not judged, and "
-    "perplexities under a budget of seconds are those of networks that had less of it",
+    "perplexities under a budget of seconds may be worse for that alone",
     BY_BUDGET: "the seconds of training were given, not measured",
     NO_TEST: "the runs share no blocks of the test text that a test could be made of",
     NO_RATIO: "a figure of 0 has no ratio to another",

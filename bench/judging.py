@@ -220,8 +220,8 @@ def _shown(row: Row, metric: Metric) -> float | None:
 
 
 def _has_budget(a: Row, b: Row) -> bool:
-    """Whether seconds said how long a network of either row was trained."""
-    return any(trial.budget_s is not None for row in (a, b) for trial in row.trials if trial.family == "neural")
+    """Whether seconds said how long either row was trained; counting models never have any."""
+    return any(trial.budget_s is not None for row in (a, b) for trial in row.trials)
 
 
 def _is_busy(row: Row) -> bool:

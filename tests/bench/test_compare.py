@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ from click.testing import CliRunner
 from bench.compare import compare_runs, main
 from bench.judging import LEGEND
 from bench.plan import QUICK_BUDGET_S
-from bench.records import CorpusFacts, CorpusSpec, TrialRecord
+from bench.records import CorpusFacts, CorpusSpec, Figure, TrialRecord
+from bench.stats import LEVEL, unpaired_test
 from lmzoo.errors import InputError
 from tests.bench.synthetic import ENVIRONMENT, facts, failed, ok, repeats, trial, write
 
@@ -63,10 +63,18 @@ def test_blocks_that_differ_make_no_test(tmp_path: Path) -> None:
     assert found["test perplexity"] == ("not judged", "no paired test")
 
 
-def timed(us: float, seed: int = 0, *, model: str = "mlp", load: float = 0.5, **changes: Any) -> TrialRecord:
+def timed(
+    us: float, seed: int = 0, *, model: str = "mlp", load: float = 0.5, memory_mib: int = 60, **changes: Any
+) -> TrialRecord:
     machine = ENVIRONMENT.model_copy(update={"load_1min": load})
     measures = {"next_token_us": repeats(us), "eval_tokens_per_s": repeats(1e6 / us)}
-    return ok(trial(model, seed=seed, **changes), 4.4, measures=measures, changes={"environment": machine})
+    return ok(
+        trial(model, seed=seed, **changes),
+        4.4,
+        memory_mib=memory_mib,
+        measures=measures,
+        changes={"environment": machine},
+    )
 
 
 def test_one_process_each_is_not_judged_however_far_apart(tmp_path: Path) -> None:
@@ -85,6 +93,8 @@ def test_one_process_against_several_is_not_judged(tmp_path: Path) -> None:
     [
         ([25.0, 25.5, 26.0, 25.2, 25.8], [60.0, 61.0, 62.0, 60.5, 61.5], "worse"),
         ([60.0, 61.0, 62.0, 60.5, 61.5], [25.0, 25.5, 26.0, 25.2, 25.8], "better"),
+        # tenfold with a wide spread: ratios show it, where times and rates as they are do not
+        ([22.0, 40.0, 48.0], [406.0, 468.0, 897.0], "worse"),
         # apart by chance: two and two are so in one of three orders
         ([25.0, 30.0], [31.0, 36.0], "within noise"),
         # from 25 to 60 within either run
@@ -101,13 +111,16 @@ def test_speed_is_judged_over_processes(
 
 
 def test_many_figures_are_corrected_together(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    runs: list[list[TrialRecord]] = [
-        [timed(30 * math.exp(rng.normal(0, 0.2)), seed, model=f"net{n}") for n in range(60) for seed in range(3)]
-        for _ in range(2)
+    rng = np.random.default_rng(5)
+    values_RxNxS = 30 * np.exp(rng.normal(0, 0.2, (2, 60, 3)))
+    runs = [
+        [timed(us, seed, model=f"net{n}") for n, of_net in enumerate(of_run) for seed, us in enumerate(of_net)]
+        for of_run in values_RxNxS.tolist()
     ]
+    # all are of one distribution, and some of so many nets look different by chance
+    alone = [unpaired_test(*np.log(values_RxNxS[:, n]).tolist()).p or 0.0 for n in range(60)]
+    assert min(alone) < LEVEL
     judgements = Counter(change.judgement for change in compare_runs(*two(tmp_path, *runs)).changes)
-    # 120 speeds drawn from one distribution, of which 6 would be different without a correction
     assert judgements["better"] == judgements["worse"] == 0
     assert judgements["within noise"] >= 120
 
@@ -119,6 +132,17 @@ def test_times_of_a_busy_machine_are_not_judged(tmp_path: Path, busy: int) -> No
     runs = [[timed(us + seed, seed, load=load) for seed in range(3)] for us, load in zip((25, 60), loads, strict=True)]
     found = judged(tmp_path, *runs)
     assert found["next token, µs"] == ("not judged", "busy machine")
+
+
+def test_a_busy_machine_changes_no_size(tmp_path: Path) -> None:
+    runs = [[timed(25.0, seed, load=9.0, memory_mib=mib + seed) for seed in range(5)] for mib in (60, 90)]
+    assert judged(tmp_path, *runs)["memory above baseline"] == ("worse", "")
+
+
+def test_what_neither_run_has_is_left_out(tmp_path: Path) -> None:
+    no_file = {"model_bytes": Figure.of(None, "it is not written to files")}
+    found = judged(tmp_path, *[ok(trial("kn5"), 4.4, measures=no_file) for _ in range(2)])
+    assert "model size" not in found
 
 
 def test_a_perplexity_after_seconds_on_a_busy_machine_says_so(tmp_path: Path) -> None:
@@ -203,10 +227,11 @@ def test_failures_and_rows_of_one_run_only_are_named(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    a, b = two(tmp_path, [ok(trial("kn5[x]"), 4.4)], [ok(trial("kn5[x]"), 4.0)])
+    a, b = two(tmp_path, [ok(trial("kn5[x]"), 4.4)], [ok(trial("kn5[x]"), 4.0), ok(trial("mlp"), 4.0)])
     done = CliRunner().invoke(main, [str(a), str(b)])
     assert done.exit_code == 0
     assert "kn5[x]" in done.stdout
+    assert "not compared: mlp on cpu, genesis" in done.stdout
     assert "better" in done.stdout
 
 

@@ -6,20 +6,23 @@ Each figure of a text is a ratio of two sums over its blocks: nats and tokens, b
 n^(1/3) blocks each, because what stands side by side is alike: single blocks cover far too little where a text sticks
 to its subject.  Few runs vary less than the text does; how much is known, and so is how much farther Student's
 distribution reaches than the normal one: both ends are moved out by that, and where runs twice as long tell of a
-larger variance, by that too.  Where there are several seeds, the variance of their mean is added on both sides.
+larger variance, by that too.  Where there are several seeds, the variance of their mean is added on both sides; it
+holds already what each seed has of its own in each block, which is therefore taken off the variance over blocks.
 
 **Paired test of two models**: the difference of the ratios over the same blocks, divided by its standard error,
 against Student's t.  The division is what holds the level: per-block differences are sums over many tokens of
 different number, so a rank or a sign test would test another hypothesis, and an unstudentised bootstrap rejects too
 often.  Unlike resampling, it has no smallest p, so Holm's correction over hundreds of pairs still leaves something to
-find.  The variance is that of sums over runs, of n^(1/3) blocks or of twice as many, whichever is larger, with no more
-degrees of freedom than 20 runs have: where the runs are too short or the blocks far from normal, the test finds less
-instead of what is not there.
+find.  The variance is that of sums over runs, of n^(1/3) blocks or of twice as many, whichever is larger, with the
+degrees of freedom of the longer runs, of which at most 20 count: where the runs are too short or the blocks far from
+normal, the test finds less instead of what is not there.
 
 **Several parts of a variance** (blocks; the seeds of either model): the reciprocal of the degrees of freedom is the
-sum of the parts' reciprocals, each times a power of the part's share.  Satterthwaite takes the square, which covers
-88 % instead of 95 % where two seeds make up most of the variance.  Intervals take the power 2 - 2/S with S seeds;
-tests the first power, which is on the safe side.
+sum of the parts' reciprocals, each times a weight.  Satterthwaite's weight is the square of the part's share, which
+covers too little where two seeds make up most of the variance: they are often alike by chance, and their share small
+just when it should not be.  Intervals count a share 1 + 2/df times, at most as the whole, and cube that, so that few
+seeds weigh little or all; tests take the share itself, and leave in both parts what intervals take off one, which is
+on the safe side.
 
 **Smallest difference**: below 1e-6 nats per token two models are called equal whatever p says.  Two that are all but
 the same function of the text differ by a hair in every block, which a paired test finds with any confidence wanted.
@@ -33,7 +36,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -48,6 +51,8 @@ Floats = npt.NDArray[np.float64]
 Verdict = Literal["a", "b", "~"]
 # a part of a variance, and its degrees of freedom
 Part = tuple[float, float]
+# how much a part adds to the reciprocal of the degrees of freedom, from its share and its own degrees of freedom
+Weight = Callable[[float, float], float]
 
 LEVEL = 0.05
 # nats per token; a millionth of a perplexity is nothing to anybody
@@ -116,14 +121,13 @@ def ratio_interval(sums_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RE
     ratio = float(mean_B.sum() / sizes_B.sum())
     ends = np.quantile(drawn_sums_R[has_size_R] / drawn_sizes_R[has_size_R], [LEVEL / 2, 1 - LEVEL / 2])
     length = _run_length(n_blocks)
+    spread_SxB = sums_SxB - np.outer(sums_SxB.sum(axis=1) / sizes_B.sum(), sizes_B)
     # a resample has so many blocks, and its runs are drawn about a mean of their own
-    stretch = (
-        math.sqrt(counts_RxB[0].sum() / (n_blocks - length) * _lasting(mean_B - ratio * sizes_B)) / _NORMAL_QUANTILE
-    )
+    factor = counts_RxB[0].sum() / (n_blocks - length) * _lasting(spread_SxB.mean(axis=0)) * _common(spread_SxB)
+    stretch = math.sqrt(factor) / _NORMAL_QUANTILE
     of_seeds = _seed_variances(sums_SxB, float(sizes_B.sum()))
-    power = 2 - 2 / max(len(sums_SxB), 2)
     below, above = (
-        _margin([((stretch * (end - ratio)) ** 2, n_blocks / length - 1), *of_seeds], power) for end in ends.tolist()
+        _margin([((stretch * (end - ratio)) ** 2, n_blocks / length - 1), *of_seeds], _cubed) for end in ends.tolist()
     )
     return Interval(ratio - below, ratio + above)
 
@@ -148,7 +152,7 @@ def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
     spread_B = (diff_B - diff * tokens_B) / n_tokens
     length = _run_length(n_blocks)
     of_blocks = _variance_of_sum(spread_B, length) * _lasting(spread_B)
-    df = min(n_blocks / length, _MOST_RUNS) - 1
+    df = max(min(n_blocks / (2 * length), _MOST_RUNS) - 1, 1)
     of_seeds = [part for nats_SxB in (a_SxB, b_SxB) for part in _seed_variances(nats_SxB, n_tokens)]
     return _studentised(diff, [(of_blocks, df), *of_seeds])
 
@@ -293,6 +297,17 @@ def _lasting(spread_B: Floats) -> float:
     return max(_variance_of_sum(spread_B, 2 * length) / single, 1.0)
 
 
+def _common(spread_SxB: Floats) -> float:
+    """Of the variance of the seeds' mean over runs of blocks, the share that is not each seed's own."""
+    n_seeds, n_blocks = spread_SxB.shape
+    length, mean_B = _run_length(n_blocks), spread_SxB.mean(axis=0)
+    of_mean = _variance_of_sum(mean_B, length)
+    if n_seeds < 2 or not of_mean:
+        return 1.0
+    of_own = math.fsum(_variance_of_sum(own_B, length) for own_B in spread_SxB - mean_B) / (n_seeds - 1) / n_seeds
+    return max(1 - of_own / of_mean, 0.0)
+
+
 def _seed_variances(sums_SxB: Floats, size: float) -> list[Part]:
     """The variance of the mean over seeds, where there are several."""
     n_seeds = len(sums_SxB)
@@ -301,26 +316,36 @@ def _seed_variances(sums_SxB: Floats, size: float) -> list[Part]:
     return [(float((sums_SxB.sum(axis=1) / size).var(ddof=1)) / n_seeds, n_seeds - 1)]
 
 
-def _degrees_of_freedom(parts: Sequence[Part], power: float) -> float:
-    """Those of a sum of independent parts of a variance, from each part's own and a power of its share."""
+def _cubed(share: float, df: float) -> float:
+    """The weight of a part in an interval."""
+    return min(share * (1 + 2 / df), 1.0) ** 3
+
+
+def _plain(share: float, _df: float) -> float:
+    """The weight of a part in a test."""
+    return share
+
+
+def _degrees_of_freedom(parts: Sequence[Part], weight: Weight) -> float:
+    """Those of a sum of parts of a variance, from each part's own and its share."""
     variance = math.fsum(v for v, _ in parts)
-    return 1 / math.fsum((v / variance) ** power / df for v, df in parts)
+    return 1 / math.fsum(weight(v / variance, df) / df for v, df in parts)
 
 
-def _margin(parts: Sequence[Part], power: float) -> float:
+def _margin(parts: Sequence[Part], weight: Weight) -> float:
     """How far a 95 % interval reaches to one side, from the parts of the variance."""
     variance = math.fsum(v for v, _ in parts)
-    return student_t_quantile(_degrees_of_freedom(parts, power)) * math.sqrt(variance) if variance else 0.0
+    return student_t_quantile(_degrees_of_freedom(parts, weight)) * math.sqrt(variance) if variance else 0.0
 
 
 def _studentised(diff: float, parts: Sequence[Part]) -> PairTest:
-    """The test from independent parts of the variance of `diff`."""
+    """The test from the parts of the variance of `diff`."""
     error = math.sqrt(math.fsum(v for v, _ in parts))
     # differences at the limit of float64 are no evidence of anything
     if error <= 1e-12 * abs(diff) or error == 0:
         return PairTest(diff=diff, low=diff, high=diff, p=0.0 if abs(diff) > 1e-12 else 1.0)
-    margin = _margin(parts, power=1)
-    p = student_t_p(diff / error, _degrees_of_freedom(parts, power=1))
+    margin = _margin(parts, _plain)
+    p = student_t_p(diff / error, _degrees_of_freedom(parts, _plain))
     return PairTest(diff=diff, low=diff - margin, high=diff + margin, p=p)
 
 

@@ -299,8 +299,8 @@ def _lasting(spread_B: Floats) -> float:
 
 def _common(spread_SxB: Floats) -> float:
     """Of the variance of the seeds' mean over runs of blocks, the share that is not each seed's own."""
-    n_seeds, n_blocks = spread_SxB.shape
-    length, mean_B = _run_length(n_blocks), spread_SxB.mean(axis=0)
+    n_seeds, mean_B = len(spread_SxB), spread_SxB.mean(axis=0)
+    length = _run_length(len(mean_B))
     of_mean = _variance_of_sum(mean_B, length)
     if n_seeds < 2 or not of_mean:
         return 1.0

@@ -97,6 +97,56 @@ def test_intervals_cover_the_truth(n_blocks: int) -> None:
     assert 0.917 <= covered / 400 <= 0.983
 
 
+def covered_with_seeds(n_seeds: int, share: float, n_corpora: int) -> float:
+    """How often the truth, 400 nats a block, is held where the seeds make up `share` of the variance of their mean."""
+    rng = np.random.default_rng([n_seeds, n_corpora])
+    covered = 0
+    for _ in range(n_corpora):
+        of_seeds_Sx1 = rng.normal(0, math.sqrt(share * n_seeds), (n_seeds, 1))
+        blocks_B = rng.normal(400, 10 * math.sqrt(1 - share), 100)
+        interval = stats.ratio_interval(blocks_B + of_seeds_Sx1, np.ones(100), n_resamples=200)
+        assert interval is not None
+        covered += interval.low <= 400 <= interval.high
+    return covered / n_corpora
+
+
+@pytest.mark.parametrize("share", [0.25, 0.75, 0.9])
+def test_intervals_cover_the_mean_of_two_seeds_whatever_they_make_up(share: float) -> None:
+    # 93 to 97 %, and 3 standard errors of 600 corpora (2.1 to 3.1 points)
+    assert 0.899 <= covered_with_seeds(2, share, 600) <= 0.991
+
+
+def test_two_seeds_are_too_few_for_the_degrees_of_freedom_of_satterthwaite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "_cubed", lambda share, _df: share * share)
+    assert covered_with_seeds(2, 0.9, 600) < 0.899
+
+
+def margins_of_seeds(nats_SxB: stats.Floats) -> tuple[float, float]:
+    """Half the width of the interval, and half that of Student's t interval of the seeds' means by themselves."""
+    interval = stats.ratio_interval(nats_SxB, np.ones(nats_SxB.shape[1]))
+    assert interval is not None
+    error = nats_SxB.mean(axis=1).std(ddof=1) / math.sqrt(len(nats_SxB))
+    return (interval.high - interval.low) / 2, stats.student_t_quantile(len(nats_SxB) - 1) * error
+
+
+def test_what_each_seed_has_of_its_own_in_each_block_is_counted_once() -> None:
+    """Nothing is common to the seeds but the text's mean: counted twice, the margin would be sqrt(2) = 1.41 times."""
+    ratios = []
+    for n in range(20):
+        margin, of_seeds = margins_of_seeds(np.random.default_rng(n).normal(400, 20, (8, 100)))
+        ratios.append(margin / of_seeds)
+    assert 0.9 < np.mean(ratios) < 1.15
+
+
+def test_what_is_common_to_the_seeds_is_counted_with_the_blocks() -> None:
+    blocks_B = np.random.default_rng(1).normal(400, 20, 100)
+    one_seed = stats.ratio_interval(blocks_B[None], np.ones(100))
+    three = stats.ratio_interval(np.array([blocks_B] * 3), np.ones(100))
+    assert one_seed is not None
+    assert three is not None
+    assert (three.low, three.high) == pytest.approx((one_seed.low, one_seed.high))
+
+
 def test_joined_blocks_keep_every_nat() -> None:
     values = np.random.default_rng(2).normal(size=(2, 2503))
     joined = stats.join_blocks(values, 100)

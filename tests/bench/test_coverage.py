@@ -20,9 +20,9 @@ from lmzoo.corpus import encode_split
 from lmzoo.evaluation import tally_of, token_nats
 from lmzoo.expectation import expected_nats
 
-N_CORPORA = 200
-# 200 corpora: 3 standard errors around 95 %
-BAND = (0.90, 0.996)
+N_CORPORA = 120
+# 120 corpora: 3 standard errors around 95 %
+BAND = (0.89, 0.995)
 SHORT = Layout(n_documents=1, lengths=(2_000,))
 PAIRS = Layout(n_documents=2, lengths=(3, 5))
 
@@ -130,12 +130,14 @@ def test_intervals_cover_with_unknown_symbols_in_every_measure() -> None:
 
 
 def test_intervals_cover_where_blocks_depend_on_each_other_and_single_blocks_do_not() -> None:
-    assert BAND[0] <= covered(STICKY)["perplexity"] <= BAND[1]
-    assert covered(STICKY, pages.single_blocks_interval)["perplexity"] < BAND[0]
+    # 250 corpora: 3 standard errors below 95 %
+    least = 0.908
+    assert least <= covered(STICKY, n_corpora=250)["perplexity"] <= BAND[1]
+    assert covered(STICKY, pages.single_blocks_interval, n_corpora=250)["perplexity"] < least
 
 
 def test_intervals_cover_the_mean_over_seeds() -> None:
-    assert BAND[0] <= covered(replace(PLAIN, n_seeds=3))["perplexity"] <= 1
+    assert covered(replace(PLAIN, n_seeds=3), n_corpora=60)["perplexity"] >= BAND[0]
 
 
 def scaled(factor: float) -> known_truth.IntervalOf:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from bench.environment import without_folders
-from bench.executor import capacity
+from bench.executor import capacity, token
 from bench.executor.node import Errand, files_of, run_here
 from bench.executor.protocol import Ended, Event, ExecutorError, Started
 from bench.records import Status, TrialRecord, TrialSpec
@@ -100,16 +100,17 @@ class RayExecutor:
         address = self._address()
         # ray takes this signal for itself; the runner has its own way to end
         at_end = signal.getsignal(signal.SIGTERM)
-        try:
-            self._ray.init(address=address, log_to_driver=self._debug, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
-            raise ExecutorError(f"the Ray cluster at {address} cannot be used: {_first_line(error)}") from error
-        finally:
-            signal.signal(signal.SIGTERM, at_end)
-        try:
-            yield address
-        finally:
-            self._ray.shutdown()
+        with token.shown(self._ray, address):
+            try:
+                self._ray.init(address=address, log_to_driver=self._debug, logging_level=logging.ERROR)
+            except (ConnectionError, RuntimeError, ValueError, self._ray.exceptions.RayError) as error:
+                raise ExecutorError(f"the Ray cluster at {address} cannot be used: {_first_line(error)}") from error
+            finally:
+                signal.signal(signal.SIGTERM, at_end)
+            try:
+                yield address
+            finally:
+                self._ray.shutdown()
 
     def _address(self) -> str:
         """`host:port` of a cluster that answers; left to itself, ray asks for minutes where none does."""

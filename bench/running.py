@@ -58,7 +58,9 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     # early enough to think again before minutes are spent
     for notice in (*notices.about_plan(plan), *notices.about_texts(answer.facts)):
         stderr.print(f"warning: {notice}", soft_wrap=True)
-    executor.check(plan)
+    where = executor.check(plan, asked.question.devices)
+    if where is not None:
+        stderr.print(f"trials run on {where}", soft_wrap=True)
     with store:
         reused = [record for trial in plan if (record := store.reusable(trial)) is not None]
         store.set_outdated_aside(plan)

@@ -29,14 +29,25 @@ def fits(trial: TrialSpec, nodes: Sequence[Resources]) -> bool:
     return any(all(node.get(name, 0.0) >= amount for name, amount in needs.items()) for node in nodes)
 
 
-def check(trials: Sequence[TrialSpec], nodes: Sequence[Resources]) -> None:
-    """Raise `ExecutorError`, one line, where a trial could wait for ever for a node that is large enough."""
-    for trial in trials:
-        if ":" in trial.device:
+def check_devices(devices: Sequence[str], nodes: Sequence[Resources]) -> None:
+    """Raise `ExecutorError` for a device that no node has: a row of another would not be what was asked for."""
+    for device in devices:
+        if ":" in device:
             raise ExecutorError(
-                f"--device {trial.device}: on a cluster each trial sees one GPU, the one that it has to itself; "
+                f"--device {device}: on a cluster each trial sees one GPU, the one that it has to itself; "
                 "use --device cuda"
             )
+        if device != "cpu" and not any(node.get(GPU, 0.0) >= 1 for node in nodes):
+            raise ExecutorError(
+                f"--device {device}: no node of the cluster has a GPU that Ray knows of; ask for --device cpu, or let "
+                "one join with: ray start --address=… --num-gpus=…"
+            )
+
+
+def check(trials: Sequence[TrialSpec], nodes: Sequence[Resources]) -> None:
+    """Raise `ExecutorError`, one line, where a trial could wait for ever for a node that is large enough."""
+    check_devices([trial.device for trial in trials], nodes)
+    for trial in trials:
         if not fits(trial, nodes):
             needs = needs_of(trial)
             raise ExecutorError(

@@ -60,10 +60,13 @@ class RayExecutor:
         self._worker = worker
         self._debug = debug
 
-    def check(self, trials: Sequence[TrialSpec]) -> None:
-        """Raise `ExecutorError` where no cluster is there, or none of its nodes could ever run a trial."""
-        with self._connected():
-            capacity.check(trials, self._nodes())
+    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> str:
+        """The cluster's address, in words.  Raises `ExecutorError` where none of its nodes could ever run a trial."""
+        with self._connected() as address:
+            nodes = self._nodes()
+            capacity.check_devices(devices, nodes)
+            capacity.check(trials, nodes)
+        return f"the Ray cluster at {address}"
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
         """The events of all trials as they come, those of several trials mixed."""

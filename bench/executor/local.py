@@ -52,7 +52,7 @@ class LocalExecutor:
         self._debug = debug
         self._popen = popen
 
-    def check(self, trials: Sequence[TrialSpec]) -> None:
+    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> None:
         """This machine is here; what it cannot do is looked for when models, texts and devices are."""
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:

@@ -12,16 +12,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.environment import code_sha256, file_name
+from bench.environment import file_name
 from bench.executor.local import WORKER, LocalExecutor
 from bench.executor.protocol import Event, ExecutorError
 from bench.executor.slots import hold_cpus
+from bench.planned import require_same_code
 from bench.records import CorpusSpec, TrialSpec
 from lmzoo.sources import SOURCES
 
 # what decides, besides the command line, which texts are found and which loops score them
 _VARIABLES = "LMZOO_"
-_DIGITS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,6 @@ class Errand:
     `worker`: the command of a trial's process; None: the node's own interpreter with `bench.worker`.
     """
 
-    code_sha256: str
     folder: str
     variables: Mapping[str, str]
     worker: Sequence[str] | None
@@ -41,16 +40,16 @@ class Errand:
     def from_here(cls, worker: Sequence[str] | None, *, debug: bool) -> Errand:
         """The errand of a runner in this process."""
         variables = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-        return cls(code_sha256=code_sha256(), folder=str(Path.cwd()), variables=variables, worker=worker, debug=debug)
+        return cls(folder=str(Path.cwd()), variables=variables, worker=worker, debug=debug)
 
 
 def run_here(trial: TrialSpec, files: Sequence[str], errand: Errand) -> Iterator[Event]:
-    """Run a trial on CPUs of its own.  Raises `ExecutorError` where it would be other work than the runner asked for.
+    """Run a trial on CPUs of its own.  Raises `LmzooError` where it would be other work than the runner asked for.
 
     `files`: paths of texts that the trial reads, as they are on the runner's machine.  The working folder and the
     variables of this process become those of the runner.
     """
-    check_code(errand.code_sha256)
+    require_same_code(trial)
     os.environ.update(errand.variables)
     if Path(errand.folder).is_dir():
         os.chdir(errand.folder)
@@ -59,16 +58,6 @@ def run_here(trial: TrialSpec, files: Sequence[str], errand: Errand) -> Iterator
         executor = LocalExecutor(errand.worker or WORKER, debug=errand.debug, popen=slot.popen)
         with closing(executor.run([trial])) as events:
             yield from events
-
-
-def check_code(wanted_sha256: str) -> None:
-    """Raise `ExecutorError` unless lmzoo and bench are here as they are where the run was started."""
-    found = code_sha256()
-    if found != wanted_sha256:
-        raise ExecutorError(
-            f"the node has other code of lmzoo and bench (sha256 {found[:_DIGITS]}…, the runner's is "
-            f"{wanted_sha256[:_DIGITS]}…); install the same version on every node"
-        )
 
 
 def check_files(paths: Sequence[str]) -> None:

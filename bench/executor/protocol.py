@@ -48,7 +48,11 @@ class Executor(Protocol):
     Closing the generator, or an exception thrown into it, ends what runs; a trial that was cut off so gives no record.
     """
 
-    def check(self, trials: Sequence[TrialSpec]) -> None:
-        """Raise `ExecutorError` unless there is a place where each trial can run.  Nothing has been written yet."""
+    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> str | None:
+        """Where trials will run, in words, unless it is this machine.  Nothing has been written yet.
+
+        `devices`: those that were asked for, also where no trial of the plan uses them.  Raises `ExecutorError` unless
+        there is a place where each trial can run, and one that has each device.
+        """
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]: ...

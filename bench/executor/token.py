@@ -15,44 +15,45 @@ from typing import Any
 from bench.executor.protocol import ExecutorError
 
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-_BY_TOKEN = "token"
+_OPEN, _BY_TOKEN = "disabled", "token"
 _STDERR = 2
 
 
 @contextmanager
 def shown(ray: Any, address: str) -> Iterator[None]:
-    """Show the token of this user meanwhile, if the cluster at `host:port` wants one and nobody has set `RAY_AUTH_MODE`.
+    """Show this user's token meanwhile, if the cluster at `host:port` wants one.
 
-    A cluster without a token is shown none: its nodes could not talk to a process that asks for it.  Raises
-    `ExecutorError` where the cluster does not let this process in.
+    A cluster without a token is shown none: its nodes could not answer a process that wants theirs.  Raises
+    `ExecutorError` where the cluster does not let this process in, or anybody although `RAY_AUTH_MODE` is token.
     """
-    mode = os.environ.get(MODE)
-    wants_token = mode is None and not _lets_in(ray, address)
-    if wants_token:
-        os.environ[MODE] = _BY_TOKEN
-    try:
-        _require_entry(ray, address)
+    asked = os.environ.get(MODE)
+    asked = None if asked is None else asked.lower()
+    with _mode(ray, _OPEN):
+        is_open = _lets_in(ray, address)
+    if is_open and asked == _BY_TOKEN:
+        raise ExecutorError(
+            f"the Ray cluster at {address} has no token, so that anybody may use it, but {MODE} is {asked}; start it "
+            f"with {MODE}={_BY_TOKEN} too, or unset {MODE}"
+        )
+    if not is_open and (why := _no_token(asked)):
+        raise _refusal(address, why)
+    with _mode(ray, _OPEN if is_open else _BY_TOKEN):
+        if not is_open and not _lets_in(ray, address):
+            raise _refusal(address, "the one found is another")
         yield
-    finally:
-        if wants_token:
-            del os.environ[MODE]
-            _read_mode(ray)
 
 
-def _require_entry(ray: Any, address: str) -> None:
-    shows = os.environ.get(MODE, "").lower() == _BY_TOKEN
-    has = _has_token()
-    if (has or not shows) and _lets_in(ray, address):
-        return
-    if not shows:
-        why = f"none was shown, since {MODE} is {os.environ.get(MODE)}; unset it"
-    elif has:
-        why = "this is another one"
-    else:
-        why = "none is here"
-    raise ExecutorError(
-        f"the Ray cluster at {address} lets in who has its token, and {why}: the head's token belongs into "
-        f"~/.ray/auth_token, or into a file that {TOKEN_PATH} names, and {MODE} is to be token or unset"
+def _no_token(asked: str | None) -> str | None:
+    """Why no token can be shown; None: one can."""
+    if asked not in (None, _BY_TOKEN):
+        return f"{MODE} is {asked}"
+    return None if _has_token() else "none was found"
+
+
+def _refusal(address: str, why: str) -> ExecutorError:
+    return ExecutorError(
+        f"the Ray cluster at {address} wants its token, but {why}; put the head's token into ~/.ray/auth_token, or "
+        f"into a file that {TOKEN_PATH} names, and set {MODE}={_BY_TOKEN} or unset it"
     )
 
 
@@ -69,7 +70,6 @@ def _has_token() -> bool:
 
 def _lets_in(ray: Any, address: str) -> bool:
     """Whether the head answers a first question.  Raises `ExecutorError` where it is no head of a cluster."""
-    _read_mode(ray)
     try:
         with _silence():
             ray._raylet.GcsClient(address=address)
@@ -80,9 +80,19 @@ def _lets_in(ray: Any, address: str) -> bool:
     return True
 
 
-def _read_mode(ray: Any) -> None:
-    """Make Ray look at the variable again: it does so once, when it is loaded."""
-    ray._raylet.Config.initialize("")
+@contextmanager
+def _mode(ray: Any, mode: str) -> Iterator[None]:
+    """Ray's mode meanwhile.  It reads the variable when it is loaded, and again when told to."""
+    before = os.environ.get(MODE)
+    os.environ[MODE] = mode
+    try:
+        ray._raylet.Config.initialize("")
+        yield
+    finally:
+        del os.environ[MODE]
+        if before is not None:
+            os.environ[MODE] = before
+        ray._raylet.Config.initialize("")
 
 
 @contextmanager

@@ -127,12 +127,11 @@ def nodes() -> Iterator[Any]:
 
 
 def deterministic_plan() -> list[TrialSpec]:
-    """A counting model and a small network that is trained for a few steps, on an embedded text."""
-    models = ["trigram"] + (["rnn-scratch:hidden=16"] if importlib.util.find_spec("torch") else [])
+    """A counting model on an embedded text: what a network learns is decided in the process that a node starts too."""
     corpora = (CorpusSpec(name="genesis", tokens="char"),)
-    found = answer(Question(models=",".join(models), corpora=corpora, devices=("cpu",)))
+    found = answer(Question(models="unigram", corpora=corpora, devices=("cpu",)))
     assert found.error is None
-    return make_plan(found, devices=["cpu"], seeds=1, limits=Limits(max_steps=3))
+    return make_plan(found, devices=["cpu"], seeds=1, limits=Limits())
 
 
 def content_of(executor: Executor, trials: list[TrialSpec]) -> dict[str, Any]:
@@ -230,16 +229,43 @@ class TestOnACluster:
 
     def test_what_no_node_has_is_refused(self, nodes: Any) -> None:
         executor = RayExecutor(STUB)
-        executor.check([make_trial("unigram")])
+        assert executor.check([make_trial("unigram")], ["cpu"]) == f"the Ray cluster at {nodes.address}"
+        with pytest.raises(ExecutorError, match="--device cuda: no node of the cluster has a GPU"):
+            executor.check([make_trial("unigram")], ["cuda"])
         with pytest.raises(ExecutorError, match="no node of the cluster has 2 CPUs, which each trial of unigram asks"):
             executor.check([make_trial("unigram", threads=2)])
 
-    def test_a_node_with_other_code_gives_a_row_that_says_so(self, nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("bench.executor.node.code_sha256", lambda: "0" * 64)
-        (record,) = ended(list(RayExecutor(STUB).run([make_trial("good")]))).values()
+    def test_a_node_with_other_code_gives_a_row_that_says_so(self, nodes: Any) -> None:
+        (record,) = ended(list(RayExecutor(STUB).run([make_trial("good", code_sha256="0" * 64)]))).values()
         assert record.status == "failed"
         assert record.reason is not None
-        assert record.reason.startswith("the node has other code of lmzoo and bench (sha256")
+        assert record.reason.startswith("the code of lmzoo and bench here (sha256 ")
+        assert "is not the run's (000000000000…): install the same version" in record.reason
+
+    @pytest.mark.parametrize(
+        ("name", "value", "why"),
+        [
+            ("RAY_AUTH_TOKEN", "0" * 64, "the one found is another"),
+            ("RAY_AUTH_TOKEN_PATH", "nowhere", "none was found"),
+            ("RAY_AUTH_MODE", "disabled", "RAY_AUTH_MODE is disabled"),
+        ],
+    )
+    def test_without_its_token_a_cluster_refuses_in_one_line(
+        self, name: str, value: str, why: str, nodes: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
+    ) -> None:
+        from ray._private.authentication_test_utils import reset_auth_token_state
+
+        monkeypatch.setenv(name, value)
+        reset_auth_token_state()
+        mode = os.environ.get("RAY_AUTH_MODE")
+        with pytest.raises(
+            ExecutorError, match=f"wants its token, but {why}; put the head's token into ~/.ray"
+        ):
+            RayExecutor(STUB).check([make_trial("unigram")])
+        assert os.environ.get("RAY_AUTH_MODE") == mode
+        assert capfd.readouterr() == ("", "")
+        monkeypatch.undo()
+        reset_auth_token_state()
 
     def test_the_runner_loads_no_numerical_library(self, nodes: Any) -> None:
         command = [sys.executable, "-c", HEAVY, *STUB]

@@ -14,6 +14,7 @@ import pytest
 from bench.executor import capacity
 from bench.executor.node import Errand, files_of, run_here
 from bench.executor.protocol import Ended, ExecutorError, Started
+from bench.planned import StaleError
 from bench.records import CorpusSpec
 from tests.bench import stubs
 from tests.bench.stubs import make_trial
@@ -43,10 +44,8 @@ def test_a_trial_has_its_events_and_its_record() -> None:
 
 
 def test_other_code_is_refused_before_anything_runs() -> None:
-    with pytest.raises(
-        ExecutorError, match=r"other code of lmzoo and bench \(sha256 \w{12}…, the runner's is abcabcabc"
-    ):
-        next(run_here(make_trial("good"), (), errand(code_sha256="abc" * 21)))
+    with pytest.raises(StaleError, match=r"here \(sha256 \w{12}…\) is not the run's \(abcabcabcabc…\)"):
+        next(run_here(make_trial("good", code_sha256="abc" * 21), (), errand()))
 
 
 def test_a_text_that_is_not_on_the_node_is_named_without_its_folder(tmp_path: Path) -> None:
@@ -121,3 +120,10 @@ def test_a_refusal_says_what_was_asked_what_there_is_and_what_to_do() -> None:
 def test_a_gpu_by_its_number_is_refused() -> None:
     with pytest.raises(ExecutorError, match="use --device cuda"):
         capacity.check([make_trial("lstm", device="cuda:1")], NODES)
+
+
+def test_a_device_that_no_node_has_is_refused_whatever_the_trials_use() -> None:
+    capacity.check_devices(["cpu", "cuda"], NODES)
+    capacity.check_devices(["cpu"], NODES[:1])
+    with pytest.raises(ExecutorError, match="--device cuda: no node of the cluster has a GPU that Ray knows of"):
+        capacity.check_devices(["cpu", "cuda"], NODES[:1])

@@ -119,12 +119,12 @@ def test_code_that_changed_after_the_plan_measures_nothing(
 ) -> None:
     trial = make_trial(corpus=CorpusSpec(name=str(text)), code_sha256=environment.code_sha256())
     assert run(trial).status == "ok"
-    monkeypatch.setattr(environment, "code_sha256", lambda: "other")
+    monkeypatch.setattr(environment, "code_sha256", lambda: "0" * 64)
     record = run(trial)
     assert (record.status, record.measured) == ("failed", None)
-    assert record.reason == (
-        "the code of lmzoo or bench has changed since the run began: start the run again with --resume"
-    )
+    assert record.reason is not None
+    assert record.reason.startswith("the code of lmzoo and bench here (sha256 000000000000…) is not the run's (")
+    assert record.reason.endswith("start the run again with --resume")
     # also once the code is again what it was
     assert not is_reused(record, tmp_path / "run")
 

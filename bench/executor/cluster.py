@@ -22,7 +22,7 @@ from bench.executor.node import Errand, files_of, run_here
 from bench.executor.protocol import Ended, Event, ExecutorError, Started
 from bench.records import Status, TrialRecord, TrialSpec
 from lmzoo.budget import Stopwatch
-from lmzoo.errors import MissingLibraryError
+from lmzoo.errors import LmzooError, MissingLibraryError
 
 ADDRESS = "RAY_ADDRESS"
 _START = f"start one with: ray start --head --disable-usage-stats (or name one that runs with {ADDRESS})"
@@ -167,7 +167,7 @@ class RayExecutor:
         except StopIteration:
             yield from flight.end("failed", "its task ended without a record")
         except self._ray.exceptions.RayTaskError as error:
-            yield from flight.end("failed", _first_line(getattr(error, "cause", None) or error))
+            yield from flight.end("failed", _refused(getattr(error, "cause", None) or error))
         except self._ray.exceptions.RayError as error:
             what = _LOST.get(type(error).__name__, f"Ray lost it ({type(error).__name__})")
             if flight.attempts < _MAX_ATTEMPTS:
@@ -290,6 +290,14 @@ def _answers(address: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _refused(error: BaseException) -> str:
+    """Why a node gave no record: for a reason of its own, or because it does not understand what it was sent."""
+    line = _first_line(error)
+    if isinstance(error, LmzooError):
+        return line
+    return f"its node could not begin it ({line}); is the same version of lmzoo and bench installed there?"
 
 
 def _first_line(error: BaseException) -> str:

@@ -258,9 +258,7 @@ class TestOnACluster:
         monkeypatch.setenv(name, value)
         reset_auth_token_state()
         mode = os.environ.get("RAY_AUTH_MODE")
-        with pytest.raises(
-            ExecutorError, match=f"wants its token, but {why}; put the head's token into ~/.ray"
-        ):
+        with pytest.raises(ExecutorError, match=f"wants its token, but {why}; put the head's token into ~/.ray"):
             RayExecutor(STUB).check([make_trial("unigram")])
         assert os.environ.get("RAY_AUTH_MODE") == mode
         assert capfd.readouterr() == ("", "")

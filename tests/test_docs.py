@@ -36,7 +36,9 @@ NEEDS_RAY = "<!-- needs ray -->"
 HAS_RAY = importlib.util.find_spec("ray") is not None
 FLAGS = doctest.ELLIPSIS
 RUN = re.compile(r"([ ━─])\1+")
-SET_UP = re.compile(r"(python -m pip install|tox|git clone|cd|export|bash|ray (?:start|status|stop)|scp|sbatch) ?.*")
+SET_UP = re.compile(
+    r"(python -m pip install|tox|git clone|cd|export|bash|\(umask|ray (?:start|status|stop)|scp|sbatch) ?.*"
+)
 
 
 @dataclass(frozen=True)

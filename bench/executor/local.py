@@ -52,8 +52,9 @@ class LocalExecutor:
         self._debug = debug
         self._popen = popen
 
-    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> None:
+    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> str | None:
         """This machine is here; what it cannot do is looked for when models, texts and devices are."""
+        return None
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:
         for trial in trials:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bench import environment
+from bench import environment, running
 from bench import run as run_module
 from bench.describe import answer
 from bench.executor.cluster import RayExecutor, _Head
@@ -242,6 +242,15 @@ class TestOnACluster:
         assert record.reason.startswith("the code of lmzoo and bench here (sha256 ")
         assert "is not the run's (000000000000…): install the same version" in record.reason
 
+    def test_a_node_that_does_not_understand_what_it_was_sent_gives_a_row_that_says_so(self, nodes: Any) -> None:
+        # such as an older version would find: not the worker that it knows
+        executor = RayExecutor(("no-such-worker",))
+        (record,) = ended(list(executor.run([make_trial("good")]))).values()
+        assert record.status == "failed"
+        assert record.reason is not None
+        assert record.reason.startswith("its node could not begin it (")
+        assert record.reason.endswith("is the same version of lmzoo and bench installed there?")
+
     @pytest.mark.parametrize(
         ("name", "value", "why"),
         [
@@ -272,13 +281,47 @@ class TestOnACluster:
         assert done.stderr == ""
 
 
+class _Elsewhere(stubs.InstantExecutor):
+    """Trials that run in a place with a name, on devices of which it has one."""
+
+    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> str:
+        if "cuda" in devices:
+            raise ExecutorError("no GPU in nowhere:6379")
+        return "a cluster at nowhere:6379"
+
+
+class TestWhereTrialsRun:
+    @pytest.fixture(autouse=True)
+    def _elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(running, "RayExecutor", _Elsewhere)
+        monkeypatch.setattr(running, "_report", lambda *_: False)
+
+    def test_is_told_once_and_written_nowhere(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run_module.main(["--models", "unigram", "--executor", "ray", "--out", "out"]) == 0
+        output, errors = capsys.readouterr()
+        assert errors.startswith("trials run on a cluster at nowhere:6379\n")
+        assert (output + errors).count("nowhere") == 1
+        files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+        assert files
+        assert not [path for path in files if b"nowhere" in path.read_bytes()]
+
+    def test_a_named_device_is_looked_for_though_no_trial_uses_it(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        command = ["--models", "unigram", "--executor", "ray", "--device", "cpu,cuda", "--out", "out"]
+        assert run_module.main(command) == 2
+        assert capsys.readouterr() == ("", "error: no GPU in nowhere:6379\n")
+        assert not list(tmp_path.iterdir())
+
+
 class _AllAtOnce:
     """An executor whose trials have their records already."""
 
     def __init__(self, *statuses: Status) -> None:
         self._statuses = statuses
 
-    def check(self, trials: Sequence[TrialSpec]) -> None:
+    def check(self, trials: Sequence[TrialSpec], devices: Sequence[str] = ()) -> None:
         """Nothing is asked for."""
 
     def run(self, trials: Sequence[TrialSpec]) -> Generator[Event, None, None]:

@@ -21,7 +21,7 @@ from bench.report import notices, wording
 from bench.report.reading import Run, read_run
 from bench.report.rows import Row, rows_of
 from lmzoo.errors import InputError, LmzooError
-from lmzoo.streams import never_raise_on_output
+from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
 
 # where no terminal says how wide it is, no cell is cut
 _WIDTH_WITHOUT_TERMINAL = 160
@@ -51,16 +51,18 @@ def compare_runs(before: Path, after: Path) -> Comparison:
     Raises `InputError` where no row of the one can be compared with any of the other.
     """
     runs = read_run(before), read_run(after)
-    rows_b = {_place(row): row for row in rows_of(runs[1])}
+    rows_b = rows_of(runs[1])
     couples, refusals = [], []
     for row in rows_of(runs[0]):
-        other = rows_b.pop(_place(row), None)
+        other = _counterpart(row, rows_b)
+        if other is not None:
+            rows_b.remove(other)
         why = _refusal(row, other)
         if other is None or why:
             refusals.append(f"{_title(row)}: {why}")
         else:
             couples.append((row, other))
-    refusals += [f"{_title(row)}: only in the second run" for row in rows_b.values()]
+    refusals += [f"{_title(row)}: only in the second run" for row in rows_b]
     if not couples:
         raise InputError(
             f"{before} and {after} have nothing that can be compared: {'; '.join(refusals[:3]) or 'no rows'}; "
@@ -97,6 +99,12 @@ _CONDITIONS: Mapping[str, Callable[[Run], str]] = {
 
 def _title(row: Row) -> str:
     return f"{row.model} on {row.device}, {row.group.title}"
+
+
+def _counterpart(row: Row, others: Sequence[Row]) -> Row | None:
+    """The row of another run in the same place; of several, as texts may share a file name, that of the same text."""
+    found = [other for other in others if _place(other) == _place(row)]
+    return next((other for other in found if other.group.sha256 == row.group.sha256), found[0] if found else None)
 
 
 def _place(row: Row) -> tuple[str, str, str, str, str, str, float]:
@@ -162,6 +170,11 @@ def main(before: Path, after: Path) -> None:
     except LmzooError as error:
         click.echo(f"error: {' '.join(str(error).split())}", err=True)
         sys.exit(2)
+    with leaving_when_output_fails():
+        _show(found)
+
+
+def _show(found: Comparison) -> None:
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     console = Console(markup=False, emoji=False, highlight=False, width=width)
     for title, members in _by_group(found.changes).items():

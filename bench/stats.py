@@ -34,7 +34,6 @@ the other not, 2 x 0.5^k, so that at least 6 such blocks are needed.  Two infini
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,6 +45,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.records import CurvePoint
+from bench.student import LEVEL, student_t_p, student_t_quantile
 
 Floats = npt.NDArray[np.float64]
 Verdict = Literal["a", "b", "~"]
@@ -54,7 +54,6 @@ Part = tuple[float, float]
 # how much a part adds to the reciprocal of the degrees of freedom, from its share and its own degrees of freedom
 Weight = Callable[[float, float], float]
 
-LEVEL = 0.05
 # nats per token; a millionth of a perplexity is nothing to anybody
 SMALLEST_DIFFERENCE = 1e-6
 N_RESAMPLES = 2000
@@ -132,9 +131,15 @@ def ratio_interval(sums_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RE
     return Interval(ratio - below, ratio + above)
 
 
+def cost_interval(costs_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
+    """The same of nats or bits, which are never below 0: of a few short blocks an end could come out there."""
+    interval = ratio_interval(costs_SxB, sizes_B, n_resamples=n_resamples)
+    return Interval(max(interval.low, 0.0), interval.high) if interval else None
+
+
 def perplexity_interval(nats_SxB: Floats, tokens_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
     """95 % interval of a perplexity from the nats of each block (a row per seed) and the blocks' tokens."""
-    interval = ratio_interval(nats_SxB, tokens_B, n_resamples=n_resamples)
+    interval = cost_interval(nats_SxB, tokens_B, n_resamples=n_resamples)
     return Interval(_exp(interval.low), _exp(interval.high)) if interval else None
 
 
@@ -256,23 +261,6 @@ def power_law(points: Sequence[tuple[float, float]]) -> Slope:
     return Slope(slope=slope, error=math.sqrt(variance / spread), intercept=intercept)
 
 
-def student_t_p(t: float, df: float) -> float:
-    """P(|T| > |t|) of Student's t with `df` (above 0) degrees of freedom."""
-    return 1.0 if t == 0 else _incomplete_beta(df / (df + t * t), df / 2, 0.5)
-
-
-@lru_cache(maxsize=4096)
-def student_t_quantile(df: float, level: float = LEVEL) -> float:
-    """The t beyond which, on both sides together, `level` of Student's distribution lies."""
-    low, high = 0.0, 2.0
-    while student_t_p(high, df) > level:
-        low, high = high, 2 * high
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_t_p(middle, df) > level else (low, middle)
-    return high
-
-
 def _run_length(n_blocks: int) -> int:
     """How many neighbouring blocks make a run: the rate at which bias and noise of the variance balance."""
     return round(math.cbrt(n_blocks))
@@ -372,32 +360,3 @@ def _resample_counts(n_resamples: int, n_blocks: int) -> Floats:
 def _exp(nats: float) -> float:
     """exp, infinite where float64 ends."""
     return math.exp(nats) if nats < 709 else math.inf
-
-
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Regularised incomplete beta function I_x(a, b) for 0 <= x <= 1 (DLMF 8.17.22, its continued fraction)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    # the fraction converges fast only left of the mean
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(1 - x, b, a)
-    log_front = a * math.log(x) + b * math.log1p(-x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return math.exp(log_front) / (a * _beta_fraction(x, a, b))
-
-
-def _beta_fraction(x: float, a: float, b: float) -> float:
-    """1 + d1/(1 + d2/(1 + ...)) by the modified method of Lentz."""
-    tiny = 1e-300
-    value, c, d = 1.0, 1.0, 0.0
-    for n in itertools.count(1):
-        m = n // 2
-        if n % 2:
-            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        else:
-            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d = 1 / ((1 + term * d) or tiny)
-        c = (1 + term / c) or tiny
-        value *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return value

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.stats import Floats, Interval, student_t_quantile
+from bench.stats import Floats, Interval
+from bench.student import student_t_quantile
 from benchmarks.known_truth import (
     MEASURES,
     Coverage,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +33,18 @@ def drop_stdout() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+@contextmanager
+def leaving_when_output_fails(status: int = 1) -> Iterator[None]:
+    """End the program with one line where standard output takes no more (a full disk, a reader that left)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        drop_stdout()
+        print(f"error: standard output: {error.strerror or error}", file=sys.stderr)
+        raise SystemExit(status) from error
 
 
 def _reconfigure(**settings: str) -> None:

@@ -83,6 +83,7 @@ BENCH_ORDER = (
     "plan",
     "executor",
     "store",
+    "student",
     "stats",
     "report",
     "options",

@@ -114,6 +114,8 @@ class RayExecutor:
                 yield address
             finally:
                 self._ray.shutdown()
+                # which gives the signal back to whom it believes to have had it
+                signal.signal(signal.SIGTERM, at_end)
 
     def _address(self) -> str:
         """`host:port` of a cluster that answers; left to itself, ray asks for minutes where none does."""

@@ -13,7 +13,7 @@ from bench import lifeline
 from bench.report.build import build_report
 from bench.store import CANNOT_WRITE
 from lmzoo.errors import LmzooError
-from lmzoo.streams import never_raise_on_output
+from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
 
 _NO_RUN = 2
 
@@ -42,7 +42,8 @@ def main(folders: tuple[Path, ...], runner: int | None) -> None:
             _end(f"the report cannot be written: {where}{error.strerror or error}", CANNOT_WRITE)
         for warning in warnings:
             click.echo(f"warning: {warning}", err=True)
-        click.echo(f"{folder / 'report.html'}")
+        with leaving_when_output_fails():
+            click.echo(f"{folder / 'report.html'}")
 
 
 def _end(message: str, status: int) -> NoReturn:

@@ -19,11 +19,11 @@ from bench.stats import (
     Interval,
     PairTest,
     Verdict,
+    cost_interval,
     holm,
     over_seeds,
     paired_test,
     perplexity_interval,
-    ratio_interval,
 )
 
 Number = float | int
@@ -137,7 +137,7 @@ class Row:
         if not self.is_measured_alike or not all(getattr(m, sizes) for m in self.measured):
             return None
         bits_SxB = (self.block_nats_SxB + self._per_seed("block_spelling_nats")) / math.log(2)
-        return ratio_interval(bits_SxB, np.array(getattr(self.measured[0], sizes), np.float64))
+        return cost_interval(bits_SxB, np.array(getattr(self.measured[0], sizes), np.float64))
 
     def _per_seed(self, name: str) -> Floats:
         rows = [[math.inf if nats is None else nats for nats in getattr(m, name)] for m in self.measured]

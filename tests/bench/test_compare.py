@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from bench.compare import compare_runs, main
 from bench.judging import LEGEND
 from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, CorpusSpec, Figure, TrialRecord
-from bench.stats import LEVEL, unpaired_test
+from bench.stats import unpaired_test
+from bench.student import LEVEL
 from lmzoo.errors import InputError
 from tests.bench.synthetic import ENVIRONMENT, facts, failed, ok, repeats, trial, write
 
@@ -294,3 +297,25 @@ def test_what_is_no_run_ends_with_one_line_and_exit_2(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [str(a), str(tmp_path / "nothing")])
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_texts_that_share_a_name_are_each_compared_with_themselves(tmp_path: Path) -> None:
+    texts = [facts("x.txt", sha256=letter * 64) for letter in "ab"]
+    records = [
+        ok(trial("kn5", corpus=text, trial_id=f"of-{place}"), 4.0 + place, corpus=text)
+        for place, text in enumerate(texts)
+    ]
+    run = write(tmp_path, records)
+    found = compare_runs(run, run)
+    assert found.refusals == []
+    assert {change.judgement for change in found.changes if change.metric == "test perplexity"} == {"same"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_an_output_that_takes_no_more_ends_it_with_a_line(tmp_path: Path) -> None:
+    run = write(tmp_path, [ok(trial("kn5"), 4.0)])
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.compare", run, run], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import stats
+from bench import stats, student
 from tests.bench.synthetic import curve
 
 INF = math.inf
@@ -28,20 +28,20 @@ def tokens(n_blocks: int, each: float = 200.0) -> stats.Floats:
 
 @pytest.mark.parametrize(("df", "t"), [(1, 12.7062), (2, 4.30265), (5, 2.57058), (30, 2.04227), (99, 1.98422)])
 def test_quantiles_of_student_t(df: int, t: float) -> None:
-    assert stats.student_t_quantile(df) == pytest.approx(t, abs=5e-5)
+    assert student.student_t_quantile(df) == pytest.approx(t, abs=5e-5)
 
 
 @given(st.floats(0.0, 50.0), st.floats(0.5, 500.0))
 def test_p_falls_with_t_and_is_a_probability(t: float, df: float) -> None:
-    p = stats.student_t_p(t, df)
+    p = student.student_t_p(t, df)
     assert 0 <= p <= 1
-    assert stats.student_t_p(t + 1, df) <= p
-    assert stats.student_t_p(-t, df) == p
+    assert student.student_t_p(t + 1, df) <= p
+    assert student.student_t_p(-t, df) == p
 
 
 def test_one_degree_of_freedom_is_the_cauchy_distribution() -> None:
     # P(|T| > 1) = 1 - 2 atan(1) / pi = 1/2
-    assert stats.student_t_p(1.0, 1) == pytest.approx(0.5)
+    assert student.student_t_p(1.0, 1) == pytest.approx(0.5)
 
 
 # --- intervals
@@ -126,7 +126,7 @@ def margins_of_seeds(nats_SxB: stats.Floats) -> tuple[float, float]:
     interval = stats.ratio_interval(nats_SxB, np.ones(nats_SxB.shape[1]))
     assert interval is not None
     error = nats_SxB.mean(axis=1).std(ddof=1) / math.sqrt(len(nats_SxB))
-    return (interval.high - interval.low) / 2, stats.student_t_quantile(len(nats_SxB) - 1) * error
+    return (interval.high - interval.low) / 2, student.student_t_quantile(len(nats_SxB) - 1) * error
 
 
 def test_what_each_seed_has_of_its_own_in_each_block_is_counted_once() -> None:
@@ -269,7 +269,7 @@ def test_values_of_one_distribution_are_called_different_in_at_most_5_percent(n_
     p_values = [
         stats.unpaired_test(rng.normal(0, 1, n_a).tolist(), rng.normal(0, 1, n_b).tolist()).p for _ in range(1000)
     ]
-    share = sum(p is not None and p <= stats.LEVEL for p in p_values) / len(p_values)
+    share = sum(p is not None and p <= student.LEVEL for p in p_values) / len(p_values)
     # 1,000 draws at a level of 5 % have a standard error of 0.7 %
     assert share < 0.05 + 3 * 0.007
 
@@ -350,3 +350,15 @@ def test_differences_below_a_millionth_of_a_nat_are_none(nats_a_token: float, ve
     assert test.p is not None
     assert test.p < 1e-12
     assert test.verdict(test.p) == verdict
+
+
+def test_no_interval_of_a_cost_goes_below_nothing() -> None:
+    # two blocks, one of which costs nearly nothing: the ratio's own interval would begin below 0
+    nats, n_tokens = np.array([[1e-3, 8.0]]), np.array([4.0, 4.0])
+    ratio = stats.ratio_interval(nats, n_tokens)
+    assert ratio is not None
+    assert ratio.low < 0
+    assert stats.cost_interval(nats, n_tokens) == stats.Interval(0.0, ratio.high)
+    perplexity = stats.perplexity_interval(nats, n_tokens)
+    assert perplexity is not None
+    assert perplexity.low == 1.0

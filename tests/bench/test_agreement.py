@@ -27,6 +27,8 @@ class OnDevice:
 
     def __init__(self, model: Any, off_nats: float, from_token: int = 0) -> None:
         self._model = model
+        # from Python 3.12 on what can be saved is looked up without __getattr__
+        self.kind, self.vocab = model.kind, model.vocab
         self._off_nats = off_nats
         self._from_token = from_token
         self.n_scored = 0
@@ -34,7 +36,6 @@ class OnDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    # what can be saved is looked up in the class
     def to_parts(self) -> Any:
         return self._model.to_parts()
 

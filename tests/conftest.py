@@ -20,6 +20,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 # test_rules.py runs tests of other files once more, on instances of its own
 hypothesis.settings.register_profile(
     "thorough",
+    max_examples=40,
     derandomize=True,
     database=None,
     deadline=None,

@@ -54,14 +54,19 @@ datetime.datetime = Jumping
 """
 
 
-def killed_runner(scene: Scene, n: int) -> Outcome:
-    outcome = Outcome(fault="the runner is killed (SIGKILL)", injected=n)
+def _kill_at_moments(scene: Scene, outcome: Outcome, n: int) -> None:
+    """So many runs, each killed at a moment of its own and then gone on with."""
     for moment_s in scene.moments(n):
         out = scene.new_out()
         process = scene.start(out)
         wait_until(process, moment_s)
         kill(process)
         scene.complete(outcome, out, finished(out))
+
+
+def killed_runner(scene: Scene, n: int) -> Outcome:
+    outcome = Outcome(fault="the runner is killed (SIGKILL)", injected=n)
+    _kill_at_moments(scene, outcome, n)
     return outcome
 
 
@@ -292,12 +297,7 @@ def jumping_clock(scene: Scene, n: int) -> Outcome:
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_JUMPING_CLOCK, encoding="utf-8")
     scene.variables["PYTHONPATH"] = os.pathsep.join([str(folder), str(scene.sources)])
-    for moment_s in scene.moments(n):
-        out = scene.new_out()
-        process = scene.start(out)
-        wait_until(process, moment_s)
-        kill(process)
-        scene.complete(outcome, out, finished(out))
+    _kill_at_moments(scene, outcome, n)
     del scene.variables["PYTHONPATH"]
     return outcome
 

@@ -43,7 +43,7 @@ def leaving_when_output_fails(status: int = 1) -> Iterator[None]:
         sys.stdout.flush()
     except OSError as error:
         drop_stdout()
-        print(f"error: standard output: {error.strerror or error}", file=sys.stderr)
+        sys.stderr.write(f"error: standard output: {error.strerror or error}\n")
         raise SystemExit(status) from error
 
 

@@ -5,6 +5,7 @@ The terminal and the report say the same: both take their sentences from here.  
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,6 +18,7 @@ _OVERLAP_WORTH_A_WARNING = 0.01
 _OOV_WORTH_A_WARNING = 0.05
 # standard errors below the entropy of its source at which a model's nats are no chance: 1 in 30,000
 _BEYOND_NOISE = 4.0
+_FEW_RUNS = 20
 
 
 def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: Sequence[TrialRecord]) -> list[str]:
@@ -93,9 +95,17 @@ def is_below_source(record: TrialRecord) -> bool:
     n_tokens = sum(n for _, n in blocks)
     excess = math.fsum(nats for nats, _ in blocks) / n_tokens - entropy_nats
     # of a ratio of sums, from what each block has more or less than its share
-    squares = math.fsum((nats - (entropy_nats + excess) * n) ** 2 for nats, n in blocks)
-    error = math.sqrt(squares * len(blocks) / (len(blocks) - 1)) / n_tokens
-    return excess < -_BEYOND_NOISE * error
+    rests = [nats - (entropy_nats + excess) * n for nats, n in blocks]
+    # neighbours may be alike: whichever tells of more noise, single blocks or a few long runs of them
+    variance = max(_variance_of_sum(rests, n_parts) for n_parts in (len(rests), min(len(rests), _FEW_RUNS)))
+    return excess < -_BEYOND_NOISE * math.sqrt(variance) / n_tokens
+
+
+def _variance_of_sum(rests: Sequence[float], n_parts: int) -> float:
+    """Of values that sum to nothing, cut into so many runs of neighbours."""
+    bounds = [len(rests) * k // n_parts for k in range(n_parts + 1)]
+    squares = math.fsum(math.fsum(rests[a:b]) ** 2 for a, b in itertools.pairwise(bounds))
+    return squares * n_parts / (n_parts - 1)
 
 
 def oov_share(facts: CorpusFacts) -> float:

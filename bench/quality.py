@@ -18,8 +18,9 @@ import numpy.typing as npt
 from bench.records import Figure, TallyRecord
 from lmzoo.corpus import Split
 from lmzoo.evaluation import Nats, block_bounds
+from lmzoo.markers import unescape_marker
 from lmzoo.tally import Tally
-from lmzoo.text import TOKENIZERS, unescape_marker
+from lmzoo.tokenizers import TOKENIZERS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
-from lmzoo.text import BOS, EOS, UNK
+from lmzoo.markers import BOS, EOS, UNK
 from lmzoo.vocab import Vocab
 
 # Heaps' law: the words at hand after i tokens (Heaps 1978, section 7.5: exponents of 0.4 to 0.6 for English)

@@ -12,10 +12,12 @@ import lmzoo
 from benchmarks import kenlm_binaries
 from benchmarks.synthetic import zipf_text
 from lmzoo.corpus import Corpus, Split, encode_split
+from lmzoo.markers import EOS, UNK
 from lmzoo.ngram.quantize import quantize
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.parts import cut_segments
+from lmzoo.reading import read_text
 from lmzoo.sources import DATA_VARIABLE, SOURCES
-from lmzoo.text import EOS, NORMALIZERS, UNK, read_text
 
 # an ordinary word for KenLM's sake, which takes <unk> for its own
 _UNK_SPELLED = "UNKTOK"

@@ -18,19 +18,12 @@ import numpy.typing as npt
 
 from lmzoo.errors import CorpusError, TooShortError
 from lmzoo.markov import MarkovSource, parse_markov
+from lmzoo.normalizers import NORMALIZERS, Normalizer, named_normalizer
 from lmzoo.parts import Policy, Text, cut_parts, named_policy, text_of
+from lmzoo.reading import joined_name, read_joined, read_text
 from lmzoo.segments import Segments
 from lmzoo.sources import Source, is_named, named_source
-from lmzoo.text import (
-    NORMALIZERS,
-    TOKENIZERS,
-    Normalizer,
-    joined_name,
-    named_normalizer,
-    named_tokenizer,
-    read_joined,
-    read_text,
-)
+from lmzoo.tokenizers import TOKENIZERS, named_tokenizer
 from lmzoo.tokens import Tokens, normalized, tokens_of
 from lmzoo.vocab import Ids, Vocab, count_markers, encode_all, vocab_of
 

@@ -32,8 +32,10 @@ LmzooError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+Named = TypeVar("Named")
 
 
 class LmzooError(Exception):
@@ -174,3 +176,10 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
         # 'lstn' is far from the whole of 'lstm-scratch' but close to its first word
         close = [c for c in choices if difflib.get_close_matches(name, [c.partition("-")[0]], cutoff=0.6)]
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def named(name: str, table: Mapping[str, Named], kind: str) -> Named:
+    """What has this name in a table.  Raises `InputError`, naming the closest."""
+    if name not in table:
+        raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
+    return table[name]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, VocabularyMismatchError
 from lmzoo.interface import LanguageModel, all_logprobs, sequence_logprobs
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.tally import Tally
-from lmzoo.text import NORMALIZERS
 
 Nats = npt.NDArray[np.float64]
 

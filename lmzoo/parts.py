@@ -12,8 +12,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from lmzoo.errors import InputError, did_you_mean
+from lmzoo.normalizers import Normalizer, raw_length
+from lmzoo.reading import check_encodable, with_line_feeds
 from lmzoo.segments import Segments
-from lmzoo.text import Normalizer, check_encodable, raw_length, with_line_feeds
 from lmzoo.tokens import normalized
 
 Policy = Literal["file", "line", "paragraph", "running"]

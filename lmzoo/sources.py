@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from lmzoo.errors import MissingDataError, MissingLibraryError, UnknownCorpusError, did_you_mean
-from lmzoo.text import read_text
+from lmzoo.reading import read_text
 
 DATA_VARIABLE = "LMZOO_DATA"
 DEFAULT_CORPUS = "genesis"

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo import compiled
+from lmzoo.normalizers import Normalizer
 from lmzoo.segments import Segments, blocks
-from lmzoo.text import Normalizer, Tokenizer
+from lmzoo.tokenizers import Tokenizer
 
 _LF = 10
 _SEPARATOR = re.compile(rb"[ \t\n]")

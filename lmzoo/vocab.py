@@ -14,19 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import InputError, TokenError
+from lmzoo.markers import BOS, EOS, MARKERS, UNK, escape_marker, unescape_marker
+from lmzoo.normalizers import NORMALIZERS, named_normalizer
 from lmzoo.segments import Segments
-from lmzoo.text import (
-    BOS,
-    EOS,
-    MARKERS,
-    NORMALIZERS,
-    TOKENIZERS,
-    UNK,
-    escape_marker,
-    named_normalizer,
-    named_tokenizer,
-    unescape_marker,
-)
+from lmzoo.tokenizers import TOKENIZERS, named_tokenizer
 from lmzoo.tokens import Tokens, taken, tokens_of
 
 Ids = npt.NDArray[np.int32]
@@ -42,7 +33,7 @@ class Vocab:
     Args:
         tokens: the symbols, reserved ones first; the position is the id.
         counts_V: how often each occurs in the training text (`<unk>`: words that fell below `min_freq`).
-        normalizer, tokenizer: names in `text.NORMALIZERS` and `text.TOKENIZERS`; `encode` applies both.
+        normalizer, tokenizer: names in `NORMALIZERS` and `TOKENIZERS`; `encode` applies both.
         own_unk: the text marks its unknown words as `<unk>` itself (Penn Treebank, WikiText): such a token is
             `<unk>`, scored like any word, and no OOV.
     """

@@ -33,7 +33,10 @@ LMZOO_ORDER = (
     "streams",
     "arguments",
     "compiled",
-    "text",
+    "markers",
+    "reading",
+    "normalizers",
+    "tokenizers",
     "segments",
     "tokens",
     "parts",
@@ -226,7 +229,7 @@ def test_the_changelog_has_this_version() -> None:
     assert not [line for line in lines if not re.match(r"- \[(lmzoo|bench|rules|results)\] ", line)]
 
 
-COMMAND_LINES = ("lmzoo.cli.commands", "bench.run", "bench.report.__main__", "bench.compare")
+COMMAND_LINES = ("lmzoo.cli", "bench.run", "bench.report.__main__", "bench.compare")
 
 
 def options_of(command: click.Command) -> Iterator[str]:

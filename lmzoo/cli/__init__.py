@@ -14,16 +14,12 @@ from typing import TextIO
 
 import click
 
-from lmzoo.cli.commands import cli
-from lmzoo.cli.converting import convert
-from lmzoo.cli.counting import counts
-from lmzoo.cli.info import info
+# each module adds its commands to the group
+from lmzoo.cli import asking, checking, converting, counting, info, listing, scoring, training  # noqa: F401
+from lmzoo.cli.group import cli
 from lmzoo.cli.stopping import SignalledError, stoppable
 from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, open_closed_streams, speak_utf8
-
-for _command in (convert, counts, info):
-    cli.add_command(_command)
 
 PROGRAM = "python -m lmzoo"
 

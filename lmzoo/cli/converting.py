@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.arguments import OnceCommand
+from lmzoo.cli.group import cli
 from lmzoo.cli.outputs import require_output
 from lmzoo.cli.scoring import read_split
 
@@ -25,7 +25,7 @@ Examples:
 _ARPA_ENDINGS = (".arpa", ".arpa.gz")
 
 
-@click.command(cls=OnceCommand, epilog=_EXAMPLES)
+@cli.command(epilog=_EXAMPLES)
 @click.argument("model")
 @click.argument("output")
 @click.option("--tokens", default="word", show_default=True, metavar="KIND", help="What the words of an ARPA file are.")

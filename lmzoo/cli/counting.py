@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.arguments import OnceCommand
-from lmzoo.cli.commands import corpus_of, text_options
+from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows
+from lmzoo.cli.texts import corpus_of, text_options
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Corpus
@@ -26,7 +26,7 @@ _DISCOUNT_COLUMNS = ("order", "counts", "n1", "n2", "n3", "n4", "discounts", "re
 _ABOUT_COLUMNS = ("fact", "token", "count")
 
 
-@click.command(cls=OnceCommand, epilog=_EXAMPLES)
+@cli.command(epilog=_EXAMPLES)
 @click.argument("text", required=False, metavar="[TEXT]")
 @text_options
 @click.option("--order", type=int, default=5, show_default=True, metavar="N", help="The most tokens counted together.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.arguments import OnceCommand
+from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 _BY_ORDER = ("discounts", "weights", "ngrams_before_pruning")
 
 
-@click.command(
-    cls=OnceCommand, epilog="\b\nExamples:\n  python -m lmzoo info book.lm\n  python -m lmzoo info book.lm --json"
-)
+@cli.command(epilog="\b\nExamples:\n  python -m lmzoo info book.lm\n  python -m lmzoo info book.lm --json")
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tab-separated rows.")
 def info(model: str, as_json: bool) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows
 from lmzoo.errors import TooShortError
-from lmzoo.text import NORMALIZERS, decode_bytes, read_text
+from lmzoo.normalizers import NORMALIZERS
+from lmzoo.reading import decode_bytes, read_text
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Split
@@ -23,6 +25,32 @@ STDIN = "-"
 
 _DOCUMENT_COLUMNS = ("file", "document", "tokens", "oov", "logprob", "perplexity", "perplexity_no_oov", "bits_per_char")
 _TOKEN_COLUMNS = ("file", "document", "position", "token", "logprob", "oov", "matched_order")
+
+
+_SCORE_EXAMPLES = """\b
+Examples:
+  python -m lmzoo score book.lm chapter1.txt chapter2.txt
+  cat letter.txt | python -m lmzoo score book.lm --per-token | head
+  python -m lmzoo score book.lm --json-lines letter.txt > scores.jsonl
+"""
+
+
+@cli.command(epilog=_SCORE_EXAMPLES)
+@click.argument("model")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--per-token", is_flag=True, help="A row per token instead of per document.")
+@click.option("--json-lines", is_flag=True, help="A JSON object a line instead of tab-separated values.")
+@click.option(
+    "--documents",
+    metavar="POLICY",
+    help="file, line, paragraph or running (default: line where the model predicts line ends, else file).",
+)
+def score(model: str, files: tuple[str, ...], documents: str | None, per_token: bool, json_lines: bool) -> None:
+    """Score FILEs (or standard input) with a MODEL file: ln p of every document, totals on standard error."""
+    from lmzoo.storage import load
+
+    names = files or (STDIN,)
+    score_files(load(model), names, documents=documents, per_token=per_token, json_lines=json_lines)
 
 
 def read_input(name: str) -> str:

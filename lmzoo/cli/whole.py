@@ -10,13 +10,7 @@ from typing import Any
 import click
 
 from lmzoo.cli.scoring import star
-
-
-def require_files(names: Sequence[str]) -> None:
-    """Raise a `click.UsageError` for a name that is no file's."""
-    missing = next((name for name in names if not Path(name).exists()), None)
-    if missing is not None:
-        raise click.UsageError(f"no file {missing!r}; for a corpus by name write --corpus {missing}")
+from lmzoo.cli.texts import require_files
 
 
 def train_on_all(spec: str, texts: Sequence[str], output: str, *, valid: str | None, **options: Any) -> None:

@@ -12,7 +12,7 @@ from lmzoo.corpus import Split
 from lmzoo.evaluation import evaluate
 from lmzoo.ids import split_from_ids
 from lmzoo.interface import LogProbs, Tokens
-from lmzoo.text import BOS
+from lmzoo.markers import BOS
 from lmzoo.vocab import Vocab
 
 # short, prime and odd: nothing that a batch or a chunk divides evenly

@@ -26,7 +26,8 @@ from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.prune import largest_sum
 from lmzoo.ngram.smoothing import Table
 from lmzoo.ngram.trie import from_keys
-from lmzoo.text import named_normalizer, named_tokenizer
+from lmzoo.normalizers import named_normalizer
+from lmzoo.tokenizers import named_tokenizer
 
 Floats = npt.NDArray[np.float64]
 

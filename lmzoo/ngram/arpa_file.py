@@ -18,10 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.errors import StorageError
+from lmzoo.markers import BOS, EOS, MARKERS, UNK
 from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.smoothing import Table
-from lmzoo.text import BOS, EOS, MARKERS, TOKENIZERS, UNK, decode_blocks
+from lmzoo.reading import decode_blocks
+from lmzoo.tokenizers import TOKENIZERS
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]

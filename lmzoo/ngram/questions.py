@@ -17,7 +17,8 @@ from lmzoo.ngram import counts as counting
 from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Counts, Level
 from lmzoo.ngram.discounts import ESTIMATES, Discounts
-from lmzoo.text import NORMALIZERS, TOKENIZERS
+from lmzoo.normalizers import NORMALIZERS
+from lmzoo.tokenizers import TOKENIZERS
 from lmzoo.vocab import Vocab
 
 # a text, which the vocabulary cuts into tokens, or the ids of tokens

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lmzoo.errors import InputError
+from lmzoo.normalizers import Normalizer
 from lmzoo.parts import Policy, cut_segments
+from lmzoo.reading import check_encodable, read_blocks, with_line_feeds
 from lmzoo.segments import Segments
-from lmzoo.text import Normalizer, Tokenizer, check_encodable, read_blocks, with_line_feeds
+from lmzoo.tokenizers import Tokenizer
 
 # characters of segments worked on at once, and bytes of a file read at once
 CHUNK_CHARS = 1 << 20

@@ -17,9 +17,10 @@ from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.reading import CHUNK_CHARS, chunks_of, items_of, texts_of
 from lmzoo.ngram.trainer import model_of, room_for
+from lmzoo.normalizers import named_normalizer
 from lmzoo.parts import Policy, cut_segments, named_policy
 from lmzoo.spec import configure
-from lmzoo.text import named_normalizer, named_tokenizer
+from lmzoo.tokenizers import named_tokenizer
 from lmzoo.tokens import normalized, taken, tokens_of
 from lmzoo.vocab import Ids, Vocab, vocab_of
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import lmzoo
 from lmzoo.corpus import corpus_from_texts, encode_split, load_corpus
 from lmzoo.errors import CorpusError, InputError, TextError, TokenError, TooShortError, UnknownCorpusError
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.parts import POLICIES, cut_segments
-from lmzoo.text import NORMALIZERS
 from lmzoo.vocab import build_vocab
 
 from .toy import corpus_of, split_of

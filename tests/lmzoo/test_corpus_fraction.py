@@ -14,7 +14,7 @@ from lmzoo.conformance import quick_check
 from lmzoo.corpus import corpus_from_texts, load_corpus
 from lmzoo.errors import CorpusError, TooShortError, UnknownOptionError
 from lmzoo.markov import MarkovConfig, MarkovSource, markov_text
-from lmzoo.text import NORMALIZERS
+from lmzoo.normalizers import NORMALIZERS
 from tests.lmzoo.toy import corpus_of
 
 LINES = "a b c\nd e\nf\ng h i j\nk\n"

@@ -18,7 +18,8 @@ import pytest
 
 import lmzoo
 from lmzoo import storage
-from lmzoo.cli import commands, run
+from lmzoo.cli import run, scoring
+from lmzoo.cli.group import cli
 from lmzoo.conformance import CheckResult
 from lmzoo.mixture import MixtureModel
 
@@ -504,7 +505,7 @@ class TestEnding:
         def interrupted(*args, **kwargs):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(commands, "score_files", interrupted)
+        monkeypatch.setattr(scoring, "score_files", interrupted)
         status, out, _ = typed("score", words, stdin="a\n")
         assert (status, out) == (130, "")
 
@@ -563,16 +564,16 @@ class TestHelp:
     def test_without_arguments_it_is_the_help(self, typed):
         assert typed()[:2] == typed("--help")[:2]
 
-    @pytest.mark.parametrize("command", [None, *sorted(commands.cli.commands)])
+    @pytest.mark.parametrize("command", [None, *sorted(cli.commands)])
     def test_every_command_shows_an_example(self, typed, command):
         status, out, err = typed(*([command] if command else []), "--help")
         assert (status, err) == (0, "")
         assert "Example" in out
         assert "python -m lmzoo" in out
 
-    @pytest.mark.parametrize("name", sorted(commands.cli.commands))
+    @pytest.mark.parametrize("name", sorted(cli.commands))
     def test_every_option_is_documented(self, name):
-        options = [p for p in commands.cli.commands[name].params if isinstance(p, click.Option)]
+        options = [p for p in cli.commands[name].params if isinstance(p, click.Option)]
         assert all(option.help for option in options)
 
     def test_the_policy_for_markers_is_part_of_it(self, typed):

@@ -12,8 +12,8 @@ import pytest
 
 from lmzoo import sources
 from lmzoo.errors import MissingDataError, MissingLibraryError, UnknownCorpusError
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.sources import SOURCES, DataFile, Source, find_file, named_source
-from lmzoo.text import NORMALIZERS
 
 TEXT = b"a small text\n"
 SHA256 = hashlib.sha256(TEXT).hexdigest()

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.segments import Segments
-from lmzoo.text import NORMALIZERS, TOKENIZERS, split_words
+from lmzoo.tokenizers import TOKENIZERS, split_words
 from lmzoo.tokens import normalized, number_words, taken, tokens_of
 
 # everything that somebody's word splitting has stumbled over

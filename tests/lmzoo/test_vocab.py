@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmzoo.errors import InputError, TokenError
-from lmzoo.text import split_words
+from lmzoo.tokenizers import split_words
 from lmzoo.vocab import Spelling, Vocab, build_vocab, code_points
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

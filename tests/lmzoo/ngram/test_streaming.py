@@ -18,8 +18,9 @@ from lmzoo.errors import InputError, TextError, TokenError, TooShortError
 from lmzoo.ngram import reading
 from lmzoo.ngram.discounts import DiscountWarning
 from lmzoo.ngram.model import NgramModel
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.parts import cut_segments
-from lmzoo.text import NORMALIZERS, TOKENIZERS
+from lmzoo.tokenizers import TOKENIZERS
 from tests.lmzoo.ngram.test_bounded import assert_same
 
 # what can stand at the edge of a piece: letters, what is none, all separators, blank lines, markers, other scripts

@@ -9,22 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lmzoo.errors import InputError, TextError, UndecodableTextError
-from lmzoo.text import (
-    MARKERS,
-    NORMALIZERS,
-    TOKENIZERS,
-    check_encodable,
-    decode_bytes,
-    escape_marker,
-    join_words,
-    joined_name,
-    raw_length,
-    read_blocks,
-    read_joined,
-    read_text,
-    split_words,
-    unescape_marker,
-)
+from lmzoo.markers import MARKERS, escape_marker, unescape_marker
+from lmzoo.normalizers import NORMALIZERS, raw_length
+from lmzoo.reading import check_encodable, decode_bytes, joined_name, read_blocks, read_joined, read_text
+from lmzoo.tokenizers import TOKENIZERS, join_words, split_words
 
 NBSP, IDEOGRAPHIC_SPACE, ZERO_WIDTH_SPACE = "\u00a0", "\u3000", "\u200b"
 

@@ -1,0 +1,96 @@
+"""Texts as commands name them: options, files, corpora."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lmzoo.normalizers import NORMALIZERS
+from lmzoo.tokenizers import TOKENIZERS
+
+if TYPE_CHECKING:
+    from lmzoo.corpus import Corpus
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_TOKENS_HELP = (
+    f"How text is cut: {' or '.join(sorted(TOKENIZERS))} (default: the corpus's own, else char). Words stand between "
+    "spaces, tabs and line ends. A literal <s>, </s> or <unk> in the text is never the internal symbol: as characters "
+    "it is spelled out like anything else; as words it is kept as a token of its own with a backslash before it, and "
+    "counted. Only ptb and wikitext-2 use <unk> on purpose: there it is the vocabulary's <unk>."
+)
+_TRAIN_HELP = (
+    "Training text of one's own; goes with --test.  Several, each behind a --train, are one text, one after the other."
+)
+_DOCUMENTS_HELP = (
+    "How text is cut into documents, each scored from a fresh start: file, line, paragraph or running "
+    "(default: line for words, file for characters)."
+)
+
+
+def text_options(command: Command) -> Command:
+    """The options that say what is read, and how."""
+    for option in (
+        click.option("--documents", metavar="POLICY", help=_DOCUMENTS_HELP),
+        click.option("--min-freq", default=1, show_default=True, metavar="N", help="Rarer tokens become <unk>."),
+        click.option(
+            "--normalize",
+            metavar="NAME",
+            help=f"Rewriting of the text: {', '.join(sorted(NORMALIZERS))} (default: the corpus's own, else none).",
+        ),
+        click.option("--tokens", metavar="KIND", help=_TOKENS_HELP),
+        click.option("--test", metavar="FILE", help="Test text of one's own; goes with --train."),
+        click.option("--valid", metavar="FILE", help="Validation text (default: the last tenth of the training text)."),
+        click.option("--train", multiple=True, metavar="FILE", help=_TRAIN_HELP),
+        click.option("--corpus", metavar="NAME", help="A corpus by name; see: python -m lmzoo corpora."),
+    ):
+        command = option(command)
+    return command
+
+
+def corpus_of(
+    texts: Sequence[str],
+    *,
+    corpus: str | None,
+    train: Sequence[str],
+    valid: str | None,
+    test: str | None,
+    **reading: Any,
+) -> Corpus:
+    """The corpus that `text_options` and TEXT files name."""
+    from lmzoo.corpus import corpus_from_texts, load_corpus
+    from lmzoo.reading import joined_name, read_joined
+    from lmzoo.sources import is_named
+
+    given = [bool(texts), corpus is not None, any((train, valid, test))]
+    if sum(given) != 1:
+        raise click.UsageError("give one of: a TEXT file, --corpus NAME, or --train and --test files")
+    if given[2] and not (train and test):
+        raise click.UsageError("--train and --test go together; --valid is optional")
+    require_files(texts)
+    if len(texts) > 1:
+        return corpus_from_texts({"whole": read_joined(texts)}, name=joined_name(texts), **_given(reading))
+    if texts:
+        # a file is asked for here, even one that is named like a corpus
+        corpus = str(Path(texts[0]).absolute()) if is_named(texts[0]) else texts[0]
+    return load_corpus(corpus, train=train or None, valid=valid, test=test, **reading)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that are given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def files_read(texts: Sequence[str], **options: Any) -> list[str]:
+    given = [options.get(name) for name in ("train", "valid", "test")]
+    return [*texts, *(name for value in given for name in ([value] if isinstance(value, str) else value or ()))]
+
+
+def require_files(names: Sequence[str]) -> None:
+    """Raise a `click.UsageError` for a name that is no file's."""
+    missing = next((name for name in names if not Path(name).exists()), None)
+    if missing is not None:
+        raise click.UsageError(f"no file {missing!r}; for a corpus by name write --corpus {missing}")

@@ -5,7 +5,6 @@ It runs in a short child process (`python -m bench.worker --describe`), because 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from lmzoo.errors import (
     UnknownModelError,
     did_you_mean,
 )
-from lmzoo.registry import MODELS, all_entries, family_of, missing_for, resolve_config
+from lmzoo.registry import all_entries, family_of, missing_for, recorded_options, shown
 from lmzoo.sources import SOURCES
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
@@ -118,8 +117,8 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
 
 def model_facts(spec: Spec) -> ModelFacts:
     """A model's resolved options, as JSON values."""
-    options = {key: _plain(value) for key, value in dataclasses.asdict(resolve_config(spec)).items()}
-    return ModelFacts(model=spec.text, spec=spec.text, options=options, family=family_of(spec))
+    options = {key: _plain(value) for key, value in recorded_options(spec).items()}
+    return ModelFacts(model=shown(spec), spec=spec.text, options=options, family=family_of(spec))
 
 
 def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:
@@ -138,12 +137,11 @@ def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:
 
 
 def _members(preset: str) -> Sequence[str]:
-    """`all`: lmzoo's own models, each once; `peers`: what installed packages add; `counting`: a fixed set."""
+    """`all`: lmzoo's own models, each once; `peers`: those of others that need no path; `counting`: a fixed set."""
     if preset == "counting":
         return COUNTING_SET
-    if preset == "peers":
-        return [name for name in all_entries() if name not in MODELS]
-    return [name for name, entry in MODELS.items() if entry.in_all]
+    is_peer = preset == "peers"
+    return [name for name, entry in all_entries().items() if entry.in_all and entry.is_peer == is_peer]
 
 
 def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list[CorpusFacts]]:

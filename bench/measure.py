@@ -172,7 +172,7 @@ class Trial:
         """Load what the model needs before memory's baseline is taken."""
         self._tell(Moment(phase="loading"))
         for entry in entries_of(parse_spec(self.spec.spec)):
-            importlib.import_module(entry.trainer.partition(":")[0])
+            importlib.import_module(entry.module)
         torch = sys.modules.get("torch")
         if torch is not None:
             torch.set_num_threads(self.spec.threads)

@@ -103,7 +103,7 @@ class TrialSpec(_Record):
     model: str = Field(description="the spec as typed, absolute paths cut to the file name")
     spec: str = Field(description="the spec that the worker parses")
     options: dict[str, str | int | float | bool | None] = Field(description="every resolved option")
-    family: Literal["counting", "neural"]
+    family: Literal["counting", "neural", "coder"]
     corpus: CorpusSpec
     corpus_sha256: str
     code_sha256: str | None = Field(default=None, description="of the sources that planned it; None before schema 2")
@@ -134,7 +134,7 @@ class ModelFacts(_Record):
     model: str
     spec: str
     options: dict[str, str | int | float | bool | None]
-    family: Literal["counting", "neural"]
+    family: Literal["counting", "neural", "coder"]
 
 
 class Answer(_Record):

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lmzoo.catalogue import ModelEntry
     from lmzoo.conformance import CheckResult, check_language_model
     from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus
     from lmzoo.driver import train
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lmzoo.ngram.questions import NgramCounts
     from lmzoo.ngram.sparsity import sparsity
     from lmzoo.ngram.streaming import train_ngram
-    from lmzoo.registry import ModelEntry, available_models
+    from lmzoo.registry import available_models, read_model
     from lmzoo.sampling import rank, sample, top_k
     from lmzoo.storage import load, save
     from lmzoo.tally import Tally
@@ -33,7 +34,7 @@ _HOMES = {
     "Document": "corpus",
     "LanguageModel": "interface",
     "LmzooError": "errors",
-    "ModelEntry": "registry",
+    "ModelEntry": "catalogue",
     "NgramCounts": "ngram.questions",
     "Split": "corpus",
     "Tally": "tally",
@@ -47,6 +48,7 @@ _HOMES = {
     "load": "storage",
     "load_corpus": "corpus",
     "rank": "sampling",
+    "read_model": "registry",
     "sample": "sampling",
     "save": "storage",
     "sparsity": "ngram.sparsity",
@@ -76,6 +78,7 @@ __all__ = [
     "load",
     "load_corpus",
     "rank",
+    "read_model",
     "sample",
     "save",
     "sparsity",

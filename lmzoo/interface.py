@@ -85,6 +85,14 @@ class Trainer(Protocol):
         ...
 
 
+class Coder(Protocol):
+    """A compressor as a yardstick: it has a code length and no distribution of the next token."""
+
+    def nll_nats(self, train: Split, test: Split) -> float:
+        """The code length of the test text given the training text, in nats."""
+        ...
+
+
 @runtime_checkable
 class Resumable(Protocol):
     """A trainer that can go on in another process where it stood after a step, with the same outcome."""

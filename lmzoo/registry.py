@@ -1,171 +1,85 @@
 """Models by name.  Everything is a string here, so that listing models loads none of them.
 
+There are three kinds: what is trained here (`create_trainer`), what another program trained and is read from its file
+(`read_model`), and compressors, which only have a code length (`create_coder`).
+
 A third-party package adds its own under the entry point group `lmzoo.models`: an entry's value is `module:ENTRY`, where
 ENTRY is a `ModelEntry`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.metadata
-import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
+from lmzoo.catalogue import MIXTURE, MODELS, PARTS, PEERS, STORED_KINDS, Family, ModelEntry
 from lmzoo.errors import MissingLibraryError, SpecError, UnknownModelError, UnknownOptionError, did_you_mean
-from lmzoo.interface import Storable, Trainer
+from lmzoo.interface import Coder, LanguageModel, Storable, Trainer
 from lmzoo.mixture import MixtureConfig, MixtureTrainer
-from lmzoo.spec import Spec, configure, parse_parts, parse_spec
+from lmzoo.spec import Spec, configure, parse_parts, parse_spec, quoted
 from lmzoo.vocab import Vocab
+
+__all__ = [
+    "MIXTURE",
+    "MODELS",
+    "PEERS",
+    "STORED_KINDS",
+    "Family",
+    "ModelEntry",
+    "all_entries",
+    "available_models",
+    "create_coder",
+    "create_trainer",
+    "entries_of",
+    "family_of",
+    "find_entry",
+    "is_read",
+    "missing_for",
+    "read_model",
+    "recorded_options",
+    "resolve_config",
+    "shown",
+    "stored_class",
+]
 
 ENTRY_POINTS = "lmzoo.models"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelEntry:
-    """How a named model is made.
-
-    Attributes:
-        config: `module:class` of its frozen config dataclass; the module imports nothing heavy.
-        trainer: `module:class`, called as `trainer(config, vocab, device)`.
-        fixed: options that the name itself sets (`trigram` is `ngram` of order 3).
-        family: `counting` models have no device path and are deterministic; `neural` ones have both options.
-        requires: libraries, by import name, and the extra that installs them.
-        in_all: whether `--models all` has it.
-    """
-
-    name: str
-    description: str
-    config: str
-    trainer: str
-    family: Literal["counting", "neural"]
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    requires: Mapping[str, str] = field(default_factory=dict)
-    in_all: bool = True
-
-    def missing(self) -> str | None:
-        """Why it cannot run here, or None."""
-        for library, extra in self.requires.items():
-            if importlib.util.find_spec(library) is None:
-                return f"{library} is not installed: python -m pip install 'lmzoo[{extra}]'"
-        return None
-
-
-_NGRAM = {
-    "config": "lmzoo.ngram.config:NgramConfig",
-    "trainer": "lmzoo.ngram.trainer:NgramTrainer",
-    "family": "counting",
-}
-_RECURRENT = {
-    "config": "lmzoo.neural.config:RecurrentConfig",
-    "trainer": "lmzoo.neural.training:NeuralTrainer",
-    "family": "neural",
-    "requires": {"torch": "torch"},
-}
-
-
-def _entries() -> list[ModelEntry]:
-    counting: list[ModelEntry] = [
-        ModelEntry(name=name, description=description, fixed=fixed, in_all=in_all, **_NGRAM)  # type: ignore[arg-type]
-        for name, description, fixed, in_all in (
-            (
-                "unigram",
-                "token frequencies with add-one smoothing",
-                {"order": "1", "smoothing": "addk", "k": "1"},
-                True,
-            ),
-            ("bigram", "interpolated modified Kneser-Ney of order 2", {"order": "2", "smoothing": "mkn"}, True),
-            ("trigram", "interpolated modified Kneser-Ney of order 3", {"order": "3", "smoothing": "mkn"}, True),
-            ("kn5", "interpolated modified Kneser-Ney of order 5", {"order": "5", "smoothing": "mkn"}, True),
-            ("ngram", "n-grams of any order, smoothing and pruning", {}, False),
-        )
-    ]
-    neural: list[ModelEntry] = [
-        ModelEntry(
-            name=f"{cell}-{where}",
-            description=f"{title}, {how}",
-            fixed={"cell": cell, "kernel": kernel},
-            **_RECURRENT,  # type: ignore[arg-type]
-        )
-        for where, kernel, how in (
-            ("scratch", "scratch", "its cell written out here"),
-            ("cudnn", "library", "torch's own layer: cuDNN on CUDA, torch's CPU kernels elsewhere"),
-        )
-        for cell, title in (
-            ("rnn", "recurrent network (Elman)"),
-            ("gru", "gated recurrent unit"),
-            ("lstm", "long short-term memory"),
-        )
-    ]
-    mlp = ModelEntry(
-        name="mlp",
-        description="feed-forward network over a fixed window (Bengio et al. 2003)",
-        config="lmzoo.neural.config:WindowConfig",
-        trainer="lmzoo.neural.training:NeuralTrainer",
-        family="neural",
-        requires={"torch": "torch"},
-    )
-    transformer = ModelEntry(
-        name="transformer",
-        description="small causal transformer (Vaswani et al. 2017), its attention a band of tokens",
-        config="lmzoo.neural.config:TransformerConfig",
-        trainer="lmzoo.neural.training:NeuralTrainer",
-        family="neural",
-        requires={"torch": "torch"},
-    )
-    mixture = ModelEntry(
-        name=MIXTURE,
-        description="several models as one, weights fitted on validation text: mixture:kn5+lstm-cudnn+cache",
-        config="lmzoo.mixture:MixtureConfig",
-        trainer="lmzoo.mixture:MixtureTrainer",
-        family="counting",
-        in_all=False,
-    )
-    return [*counting, mlp, *neural, transformer, mixture]
-
-
-MIXTURE = "mixture"
-MODELS: Mapping[str, ModelEntry] = {entry.name: entry for entry in _entries()}
-
-# what exists only inside a mixture
-_PARTS: Mapping[str, ModelEntry] = {
-    "cache": ModelEntry(
-        name="cache",
-        description="what was said lately is likely to be said again (adaptive)",
-        config="lmzoo.cache:CacheConfig",
-        trainer="lmzoo.cache:CacheTrainer",
-        family="counting",
-        in_all=False,
-    )
-}
-
-# the only classes that a model file can name
-STORED_KINDS: Mapping[str, str] = {
-    "ngram": "lmzoo.ngram.model:NgramModel",
-    "recurrent": "lmzoo.neural.models:RecurrentModel",
-    "window": "lmzoo.neural.models:WindowModel",
-    "transformer": "lmzoo.neural.attending:TransformerModel",
-    "cache": "lmzoo.cache:CacheModel",
-    "mixture": "lmzoo.mixture:MixtureModel",
-}
-
-
 @cache
 def all_entries() -> Mapping[str, ModelEntry]:
-    """The models of lmzoo's own and those that installed packages add; a name of lmzoo's own is never replaced."""
-    found = dict(MODELS)
+    """Every model: lmzoo's own, its adapters, what installed packages add; a name of lmzoo's own is never replaced."""
+    found = {**MODELS, **PEERS}
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        found.setdefault(point.name, point.load())
+        if point.name not in found:
+            found[point.name] = _loaded_entry(point)
     return found
+
+
+def _loaded_entry(point: importlib.metadata.EntryPoint) -> ModelEntry:
+    """What an entry point names; a package that is broken is listed with its fault and breaks nothing else."""
+    try:
+        entry = point.load()
+        if not isinstance(entry, ModelEntry):
+            raise TypeError(f"{point.value} is no ModelEntry but of type {type(entry).__name__}")
+    # whatever a foreign module raises while it is imported
+    except Exception as error:
+        fault = f"the package that adds it cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())})"
+        return ModelEntry(
+            name=point.name, description="", config="", trainer="", family="counting", is_peer=True, fault=fault
+        )
+    return dataclasses.replace(entry, is_peer=True)
 
 
 def find_entry(name: str, *, is_part: bool = False) -> ModelEntry:
     """The entry of this name, or of this part of a mixture.  Raises `UnknownModelError`, naming the closest."""
-    if name in _PARTS and not is_part:
+    if name in PARTS and not is_part:
         raise SpecError(f"{name} exists only inside a mixture, such as mixture:kn5+{name}")
-    entries = {**all_entries(), **_PARTS} if is_part else all_entries()
+    entries = {**all_entries(), **PARTS} if is_part else all_entries()
     if name not in entries:
         raise UnknownModelError(
             f"no model {name!r}.{did_you_mean(name, entries)} List them with: python -m lmzoo models"
@@ -180,9 +94,16 @@ def entries_of(spec: Spec) -> list[ModelEntry]:
     return [find_entry(part.name, is_part=True) for part in _mixture_parts(spec)]
 
 
-def family_of(spec: Spec) -> Literal["counting", "neural"]:
+def family_of(spec: Spec) -> Family:
     """A mixture is neural if any part of it is."""
-    return "neural" if any(entry.family == "neural" for entry in entries_of(spec)) else "counting"
+    families = {entry.family for entry in entries_of(spec)}
+    return "neural" if "neural" in families else families.pop()
+
+
+def is_read(spec: Spec | str) -> bool:
+    """Whether a spec names what is read from a file: `read_model` opens it, and there is nothing to train."""
+    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    return spec.name in all_entries() and all_entries()[spec.name].is_read
 
 
 def missing_for(spec: Spec) -> str | None:
@@ -226,28 +147,114 @@ def resolve_config(spec: Spec | str) -> Any:
 
 def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
     entry = find_entry(spec.name, is_part=is_part)
-    if spec.value is not None:
-        raise SpecError(f"{spec.name} takes options as key=value, got {spec.value!r}")
-    taken = sorted(set(spec.options) & set(entry.fixed))
+    if is_part and entry.trainer is None:
+        what = "is read from a file and has a vocabulary of its own" if entry.is_read else "is a compressor"
+        raise SpecError(f"{spec.name} {what}, so it is no part of a mixture; name what is trained here, such as kn5")
+    options = _with_value(spec, entry)
+    taken = sorted(set(options) & set(entry.fixed))
     if taken:
         raise UnknownOptionError(
             f"{taken[0]!r} of {spec.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
         )
-    return configure(_load(entry.config), {**entry.fixed, **spec.options}, spec.name, fixed=entry.fixed)
+    config = _load(entry.config)
+    needed = next((f.name for f in dataclasses.fields(config) if _is_needed(f) and f.name not in options), None)
+    if needed is not None:
+        written = f"{spec.name}:<{needed}>" if needed == entry.value else f"{spec.name}:{needed}=…"
+        raise SpecError(f"{spec.name} needs its {needed}; write {written}, got {spec.text!r}")
+    return configure(config, {**entry.fixed, **options}, spec.name, fixed=entry.fixed)
+
+
+def _is_needed(option: dataclasses.Field[Any]) -> bool:
+    return option.default is option.default_factory is dataclasses.MISSING
+
+
+def _with_value(spec: Spec, entry: ModelEntry) -> dict[str, str]:
+    """The options of a spec, its bare value under the name that it has."""
+    if spec.value is None:
+        return dict(spec.options)
+    if entry.value is None:
+        raise SpecError(f"{spec.name} takes options as key=value, got {spec.value!r}")
+    if entry.value in spec.options:
+        raise SpecError(f"{entry.value!r} of {spec.name} is given twice in {spec.text!r}: once without its name")
+    return {entry.value: spec.value, **spec.options}
+
+
+def recorded_options(spec: Spec | str) -> dict[str, Any]:
+    """Every resolved option as a record holds it: a file by its name and its sha256, never by its place.
+
+    Raises `StorageError` for a file that is not there.
+    """
+    config = resolve_config(spec)
+    own = getattr(config, "recorded", None)
+    return dataclasses.asdict(config) if own is None else own()
+
+
+def shown(spec: Spec) -> str:
+    """A spec as typed, the absolute path of a file in it cut to the file's name."""
+    entry = find_entry(spec.name)
+    if entry.value is None:
+        return spec.text
+    options = _with_value(spec, entry)
+    path = Path(options.pop(entry.value, ""))
+    if not path.is_absolute():
+        return spec.text
+    items = [quoted(path.name), *(f"{key}={quoted(text)}" for key, text in options.items())]
+    return f"{spec.name}:{','.join(items)}"
 
 
 def create_trainer(spec: Spec | str, vocab: Vocab, *, device: str = "cpu") -> Trainer:
     """A trainer for a spec.  Raises `SpecError`, `MissingLibraryError`, `MissingDeviceError`."""
     spec = parse_spec(spec) if isinstance(spec, str) else spec
     config = resolve_config(spec)
+    _require_libraries(spec)
+    if spec.name == MIXTURE:
+        made = zip(entries_of(spec), config.parts.values(), strict=True)
+        return MixtureTrainer(config, [_load(str(entry.trainer))(part, vocab, device) for entry, part in made])
+    entry = find_entry(spec.name)
+    if entry.trainer is None:
+        cure = f"open it with lmzoo.read_model({spec.text!r})" if entry.is_read else "it only has a code length"
+        raise SpecError(f"{spec.text!r} is not trained here: {cure}")
+    trainer: Trainer = _load(entry.trainer)(config, vocab, device)
+    return trainer
+
+
+def read_model(spec: Spec | str, *, device: str = "cpu") -> LanguageModel[Any]:
+    """The model of a spec such as `kenlm:model.arpa`, read from its file, with a vocabulary of its own.
+
+    A text is scored by it once it is encoded so: `evaluate(model, split.encoded_with(model.vocab))`.
+
+    Raises `SpecError` for what is trained here, `StorageError` for a file that cannot be read, `UnavailableError`.
+    """
+    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    entry = find_entry(spec.name)
+    if entry.reader is None:
+        raise SpecError(f"{spec.text!r} is not read from a file; those that are: {', '.join(_names_of('reader'))}")
+    config = resolve_config(spec)
+    _require_libraries(spec)
+    model: LanguageModel[Any] = _load(entry.reader)(config, device)
+    return model
+
+
+def create_coder(spec: Spec | str) -> Coder:
+    """The compressor of a spec.  Raises `SpecError`, `MissingLibraryError`."""
+    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    entry = find_entry(spec.name)
+    if entry.coder is None:
+        raise SpecError(f"{spec.text!r} is no compressor; those that are: {', '.join(_names_of('coder')) or 'none'}")
+    config = resolve_config(spec)
+    _require_libraries(spec)
+    coder: Coder = _load(entry.coder)(config)
+    return coder
+
+
+def _names_of(made_by: str) -> list[str]:
+    return [name for name, entry in all_entries().items() if getattr(entry, made_by) is not None]
+
+
+def _require_libraries(spec: Spec) -> None:
     reason = missing_for(spec)
     if reason:
         raise MissingLibraryError(f"{spec.name}: {reason}")
-    if spec.name == MIXTURE:
-        made = zip(entries_of(spec), config.parts.values(), strict=True)
-        return MixtureTrainer(config, [_load(entry.trainer)(part, vocab, device) for entry, part in made])
-    trainer: Trainer = _load(find_entry(spec.name).trainer)(config, vocab, device)
-    return trainer
 
 
 def stored_class(kind: str) -> type[Storable] | None:

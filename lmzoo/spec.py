@@ -1,17 +1,30 @@
-"""Model specs: `name`, `name:key=value,key=value` or `name:value,key=value`; and configs filled from their options."""
+"""Model specs: `name`, `name:key=value,key=value` or `name:value,key=value`; and configs filled from their options.
+
+A value in quotes, "..." or '...', is taken as it stands: a path with a comma, an equals sign or a single parenthesis
+needs them.  The same quote inside is written twice.  A quote anywhere else is a character like others.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lmzoo.errors import OptionValueError, SpecError, UnknownOptionError, did_you_mean
 
 Config = TypeVar("Config")
+
+_QUOTES = "\"'"
+# what a quoted value may follow
+_BEFORE_VALUE = ":=,(+"
+_KEY = re.compile(r"[\w-]+")
+# neither of several items nor changed by stripping
+_PLAIN = re.compile(r"[\w./\\~-]+")
+_QUOTING_CURE = '; a path with commas or parentheses is written in quotes, such as kenlm:"a,b.arpa"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,29 +45,29 @@ def parse_spec(text: str) -> Spec:
     name, colon, rest = text.strip().partition(":")
     if not name:
         raise SpecError(f"a model spec starts with a name, got {text!r}")
-    items = _split_outside_parentheses(rest) if rest else []
+    items = _split_outside(rest) if rest else []
     if colon and not rest:
         raise SpecError(f"nothing follows the colon of {text!r}; write {name!r} or {name}:key=value")
     value = None
     options: dict[str, str] = {}
     for position, item in enumerate(items):
         key, equals, setting = (piece.strip() for piece in item.partition("="))
-        # 'a+b(c=1)' is a bare value: its '=' stands inside parentheses
-        if not equals or "(" in key:
-            if position or not item:
-                raise SpecError(f"{item!r} in {text!r} is not key=value")
-            value = item
+        # 'a+b(c=1)' and 'folder/a=b.arpa' are bare values: what stands before their '=' is no key
+        if not equals or not _KEY.fullmatch(key):
+            if position or not item.strip():
+                raise SpecError(f"{item.strip()!r} in {text!r} is not key=value{_QUOTING_CURE if position else ''}")
+            value = _unquoted(item.strip())
         elif key in options:
             raise SpecError(f"{key!r} is given twice in {text!r}")
         else:
-            options[key] = setting
+            options[key] = _unquoted(setting)
     return Spec(text=text.strip(), name=name, value=value, options=options)
 
 
 def parse_specs(text: str) -> list[Spec]:
     """Parse a comma-separated list; an item whose text before `=` has no colon continues the spec before it."""
     specs: list[str] = []
-    for item in _split_outside_parentheses(text):
+    for item in _split_outside(text):
         before, equals, _ = item.partition("=")
         if equals and ":" not in before and specs and "(" not in before:
             specs[-1] += ("," if ":" in specs[-1] else ":") + item.strip()
@@ -70,7 +83,7 @@ def parse_parts(spec: Spec) -> list[Spec]:
     if spec.value is None:
         return []
     parts = []
-    for item in _split_outside_parentheses(spec.value, "+"):
+    for item in _split_outside(spec.value, "+"):
         name, opening, rest = item.strip().partition("(")
         if not name:
             raise SpecError(f"an empty part in {spec.text!r}; write names joined by single '+'")
@@ -131,15 +144,49 @@ def _convert_bool(text: str, what: str) -> bool:
     return words[text.lower()]
 
 
-def _split_outside_parentheses(text: str, separator: str = ",") -> Sequence[str]:
+def quoted(value: str) -> str:
+    """A value as a spec writes it: in quotes where it would be taken apart without."""
+    return value if _PLAIN.fullmatch(value) else '"' + value.replace('"', '""') + '"'
+
+
+def _split_outside(text: str, separator: str = ",") -> Sequence[str]:
+    """The pieces of a text between separators that stand neither in parentheses nor in quotes."""
     items, depth, start = [], 0, 0
-    for i, c in enumerate(text):
+    for i, c in _unquoted_characters(text):
         depth += (c == "(") - (c == ")")
         if depth < 0:
-            raise SpecError(f"a ')' without its '(' in {text!r}")
+            raise SpecError(f"a ')' without its '(' in {text!r}{_QUOTING_CURE}")
         if c == separator and depth == 0:
             items.append(text[start:i])
             start = i + 1
     if depth:
-        raise SpecError(f"a '(' without its ')' in {text!r}")
+        raise SpecError(f"a '(' without its ')' in {text!r}{_QUOTING_CURE}")
     return [*items, text[start:]]
+
+
+def _unquoted_characters(text: str) -> Iterator[tuple[int, str]]:
+    """The characters outside quoted values and their places."""
+    quote, before, closed_at = "", _BEFORE_VALUE[0], len(text)
+    for i, c in enumerate(text):
+        if quote:
+            if c == quote:
+                quote, before, closed_at = "", c, i
+        # a quote written twice closes and opens again
+        elif c in _QUOTES and (before in _BEFORE_VALUE or (closed_at == i - 1 and c == before)):
+            quote = c
+        else:
+            before = before if c.isspace() else c
+            yield i, c
+    if quote:
+        raise SpecError(f"a {quote} without its end in {text!r}; inside quotes the same quote is written twice")
+
+
+def _unquoted(value: str) -> str:
+    """A value without the quotes around it."""
+    quote = value[:1]
+    if not quote or quote not in _QUOTES:
+        return value
+    inner = value[1:-1]
+    if len(value) < 2 or value[-1] != quote or quote in inner.replace(quote * 2, ""):
+        raise SpecError(f"{value!r} goes on after its closing quote; write the whole value in quotes")
+    return inner.replace(quote * 2, quote)

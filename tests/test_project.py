@@ -58,6 +58,7 @@ LMZOO_ORDER = (
     "mixture",
     "cache",
     "adapters",
+    "catalogue",
     "registry",
     "storage",
     "checkpoints",

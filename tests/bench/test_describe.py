@@ -56,7 +56,7 @@ def test_without_installed_adapters_there_are_no_peers() -> None:
 
 
 def test_what_another_package_registers_is_a_peer_and_not_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = dataclasses.replace(MODELS["bigram"], name="foreign")
+    foreign = dataclasses.replace(MODELS["bigram"], name="foreign", is_peer=True)
     monkeypatch.setattr(describe, "all_entries", lambda: {**MODELS, "foreign": foreign})
     monkeypatch.setattr(registry, "all_entries", lambda: {**MODELS, "foreign": foreign})
     assert names("peers") == ["foreign"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmzoo.errors import OptionValueError, SpecError, UnknownOptionError
-from lmzoo.spec import Spec, configure, parse_spec, parse_specs
+from lmzoo.spec import Spec, configure, parse_parts, parse_spec, parse_specs, quoted
 
 names = st.text("abcxyz0123456789-_", min_size=1, max_size=8)
 options = st.dictionaries(names, names, max_size=4)
@@ -96,6 +96,48 @@ class TestList:
     @pytest.mark.parametrize("text", ["", "a,,b", "a,", ",a"])
     def test_an_empty_item_is_refused(self, text):
         with pytest.raises(SpecError, match="an empty item"):
+            parse_specs(text)
+
+
+class TestQuotes:
+    """A value in quotes is taken as it stands."""
+
+    @given(st.text(), st.sampled_from("\"'"))
+    def test_any_text_can_be_a_value(self, value, quote):
+        written_value = quote + value.replace(quote, quote * 2) + quote
+        alone, followed = parse_specs(f"kn5,kenlm:{written_value}"), parse_specs(f"kenlm:{written_value},unk=1,kn5")
+        assert [(s.name, s.value) for s in alone] == [("kn5", None), ("kenlm", value)]
+        assert [(s.name, s.value, dict(s.options)) for s in followed] == [
+            ("kenlm", value, {"unk": "1"}),
+            ("kn5", None, {}),
+        ]
+        assert parse_spec(f"kenlm:path={written_value},unk=1").options == {"path": value, "unk": "1"}
+        assert parse_parts(parse_spec(f"mixture:a({written_value})+b"))[0].value == value
+
+    @given(st.text(min_size=1))
+    def test_what_is_quoted_is_read_back(self, value):
+        assert parse_spec(f"kenlm:{quoted(value)}").value == value
+
+    def test_a_plain_path_needs_none(self):
+        assert quoted("models/a-1.arpa") == "models/a-1.arpa"
+        assert quoted('a "b".arpa') == '"a ""b"".arpa"'
+
+    @pytest.mark.parametrize(
+        "path", ["it's.arpa", "it''s.arpa", "a b.arpa", "C:\\a=b.arpa", "a(1).arpa", "a(b=1,c).arpa"]
+    )
+    def test_these_stand_for_themselves(self, path):
+        assert [s.value for s in parse_specs(f"kenlm:{path},kn5")] == [path, None]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('kenlm:"a', 'a " without its end in .*; inside quotes the same quote is written twice'),
+            ('kenlm:"a"b', "goes on after its closing quote"),
+            ("kenlm:a(1.arpa", r"a '\(' without its '\)' in .*is written in quotes, such as kenlm:\"a,b.arpa\""),
+        ],
+    )
+    def test_a_quote_without_its_end_is_an_error(self, text, message):
+        with pytest.raises(SpecError, match=message):
             parse_specs(text)
 
 

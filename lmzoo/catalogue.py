@@ -152,7 +152,22 @@ MIXTURE = "mixture"
 MODELS: Mapping[str, ModelEntry] = {entry.name: entry for entry in _entries()}
 
 # other libraries' models; those in no preset need the path of a file
-PEERS: Mapping[str, ModelEntry] = {}
+PEERS: Mapping[str, ModelEntry] = {
+    entry.name: entry
+    for entry in (
+        ModelEntry(
+            name="kenlm",
+            description="a model of KenLM, read from its ARPA or binary file: kenlm:<path>",
+            config="lmzoo.adapters.kenlm_lm:KenlmConfig",
+            reader="lmzoo.adapters.kenlm_lm:read_kenlm",
+            value="path",
+            family="counting",
+            requires={"kenlm": "kenlm"},
+            in_all=False,
+            is_peer=True,
+        ),
+    )
+}
 
 # what exists only inside a mixture
 PARTS: Mapping[str, ModelEntry] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import mmap
 import os
 import re
@@ -103,3 +104,12 @@ def release_pages(array: Any) -> None:
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     if base is not None and hasattr(mmap, "MADV_DONTNEED"):
         base.madvise(mmap.MADV_DONTNEED)
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file, 64 hex digits.  Raises `StorageError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error

@@ -14,9 +14,10 @@ import re
 import struct
 import zlib
 from bz2 import BZ2File
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from lmzoo.errors import StorageError
 from lmzoo.markers import UNK
@@ -34,7 +35,7 @@ _MAX_ORDER = 32
 
 _COUNT = re.compile(rb"ngram\s+\d+\s*=\s*(\d{1,18})\s*")
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]{1,6})\}")
-_OPENERS = {b"\x1f\x8b": gzip.open, b"BZ": BZ2File, b"\xfd7": lzma.LZMAFile}
+_OPENERS: Mapping[bytes, Callable[[IO[bytes]], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": BZ2File, b"\xfd7": lzma.LZMAFile}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ def _of_arpa(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], list[bytes]]
     lines = (line.strip(b" \t\r\n") for line in (opener(file) if opener is not None else file))
     if b"\\data\\" not in lines:
         raise StorageError(f"{path} is neither an ARPA file (no line \\data\\) nor a binary file of KenLM")
-    counts = []
+    counts: list[int] = []
     for line in lines:
         if line == b"\\1-grams:":
             return tuple(counts), [
@@ -129,7 +130,7 @@ def _of_binary(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], list[bytes
             raise StorageError(f"{path} is damaged: its header says order {order}")
         if not has_words:
             raise StorageError(
-                f"{path} was built without its words (build_binary -v); build it again without -v, or give its ARPA file"
+                f"{path} was built without its words (build_binary -v); build it without -v, or give its ARPA file"
             )
         counts = struct.unpack_from(f"<{order}Q", data, end)
         return counts, _last_words(data, counts[0], path), structure in _QUANTIZED

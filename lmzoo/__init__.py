@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from lmzoo.catalogue import ModelEntry
     from lmzoo.conformance import CheckResult, check_language_model
     from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus
-    from lmzoo.driver import train
+    from lmzoo.driver import code_length, train
     from lmzoo.errors import LmzooError
     from lmzoo.evaluation import evaluate, evaluate_blocks
     from lmzoo.ids import split_from_ids
-    from lmzoo.interface import LanguageModel, Trainer
+    from lmzoo.interface import Coder, LanguageModel, Trainer
     from lmzoo.ngram.questions import NgramCounts
     from lmzoo.ngram.sparsity import sparsity
     from lmzoo.ngram.streaming import train_ngram
@@ -30,6 +30,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "CheckResult": "conformance",
+    "Coder": "interface",
     "Corpus": "corpus",
     "Document": "corpus",
     "LanguageModel": "interface",
@@ -42,6 +43,7 @@ _HOMES = {
     "Vocab": "vocab",
     "available_models": "registry",
     "check_language_model": "conformance",
+    "code_length": "driver",
     "corpus_from_texts": "corpus",
     "evaluate": "evaluation",
     "evaluate_blocks": "evaluation",
@@ -60,6 +62,7 @@ _HOMES = {
 
 __all__ = [
     "CheckResult",
+    "Coder",
     "Corpus",
     "Document",
     "LanguageModel",
@@ -72,6 +75,7 @@ __all__ = [
     "Vocab",
     "available_models",
     "check_language_model",
+    "code_length",
     "corpus_from_texts",
     "evaluate",
     "evaluate_blocks",

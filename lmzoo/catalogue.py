@@ -151,10 +151,30 @@ def _entries() -> list[ModelEntry]:
 MIXTURE = "mixture"
 MODELS: Mapping[str, ModelEntry] = {entry.name: entry for entry in _entries()}
 
+def _coders() -> list[ModelEntry]:
+    return [
+        ModelEntry(
+            name=name,
+            description=f"{title}: a compressor as a yardstick (adaptive)",
+            config=f"lmzoo.adapters.compressors:{name.capitalize()}Config",
+            coder=f"lmzoo.adapters.compressors:{name.capitalize()}Coder",
+            family="coder",
+            requires=requires,
+            is_peer=True,
+        )
+        for name, title, requires in (
+            ("ppmd", "prediction by partial matching", {"pyppmd": "compress"}),
+            ("xz", "LZMA2", {}),
+            ("zstd", "Zstandard", {"zstandard": "compress"}),
+        )
+    ]
+
+
 # other libraries' models; those in no preset need the path of a file
 PEERS: Mapping[str, ModelEntry] = {
     entry.name: entry
     for entry in (
+        *_coders(),
         ModelEntry(
             name="kenlm",
             description="a model of KenLM, read from its ARPA or binary file: kenlm:<path>",

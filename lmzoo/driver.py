@@ -15,11 +15,12 @@ import numpy as np
 from lmzoo import checkpoints, storage
 from lmzoo.budget import Budget
 from lmzoo.checkpoints import Checkpoint, CheckpointWarning
+from lmzoo.coding import code_tally
 from lmzoo.corpus import Corpus, Split
 from lmzoo.errors import CorpusError, DivergedError, InputError, LmzooError, SpecError, StoppedError, StorageError
 from lmzoo.evaluation import evaluate
 from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer, device_of, move
-from lmzoo.registry import create_trainer, family_of, resolve_config
+from lmzoo.registry import create_coder, create_trainer, family_of, resolve_config
 from lmzoo.spec import Spec, parse_spec
 from lmzoo.tally import Tally
 
@@ -280,7 +281,7 @@ def budget_for(
     A counting model counts its text once, whatever the limits.
     """
     given = Budget(seconds=seconds, epochs=epochs, steps=max_steps)
-    if family_of(spec) == "counting":
+    if family_of(spec) != "neural":
         return Budget()
     if seconds is None and epochs is None and max_steps is None:
         return Budget(seconds=DEFAULT_NEURAL_SECONDS)
@@ -343,6 +344,17 @@ def train(
     return training.model
 
 
+def code_length(spec: Spec | str, corpus: Corpus) -> Tally:
+    """What a compressor needs for `corpus.test`, given `corpus.train`: `.bits_per_char`, `.bits_per_byte`, `.nll_nats`.
+
+    There is a `.perplexity` where the tokens give back the text and none is out of vocabulary.
+    Raises `SpecError` for what is no compressor, `UnavailableError`.
+    """
+    if not isinstance(corpus, Corpus):
+        raise CorpusError(f"a Corpus is coded, got {type(corpus).__name__}; make one with load_corpus")
+    return code_tally(create_coder(spec).nll_nats(corpus.train, corpus.test), corpus.test)
+
+
 def require_checkpoints(
     spec: Spec, path: Path | None, *, every_s: float | None, resume: bool, is_stoppable: bool = False
 ) -> None:
@@ -355,7 +367,7 @@ def require_checkpoints(
                 f"{extra} is about a checkpoint, and none is given; name its file with checkpoint= (--checkpoint)"
             )
         return
-    if family_of(spec) == "counting":
+    if family_of(spec) != "neural":
         raise SpecError(f"{spec} counts its text once and has no checkpoints; they are for networks: lstm-scratch")
     # written so that NaN is refused too
     if every_s is not None and not every_s >= 0:

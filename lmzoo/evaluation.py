@@ -24,8 +24,8 @@ _CHUNK_LENGTH = 512
 # cells of logprobs (B x L x V) held at once when whole distributions are asked for
 _MAX_CELLS = 4_000_000
 # intervals rest on at least this many blocks; fewer documents are cut into so many pieces
-_MIN_BLOCKS = 50
-_PIECES = 100
+MIN_BLOCKS = 50
+PIECES = 100
 # more documents than that are joined with their neighbours: a record stays small, and intervals gain nothing
 _MAX_BLOCKS = 1000
 
@@ -65,11 +65,11 @@ def block_bounds(split: Split) -> list[tuple[int, int]]:
     fewer than 50.
     """
     bounds = split.starts_D1.tolist()
-    if len(split) >= _MIN_BLOCKS:
+    if len(split) >= MIN_BLOCKS:
         n_blocks = min(len(split), _MAX_BLOCKS)
         bounds = [bounds[k * len(split) // n_blocks] for k in range(n_blocks + 1)]
         return [(a, b) for a, b in itertools.pairwise(bounds) if b > a]
-    length = max(-(-split.n_tokens // _PIECES), 1)
+    length = max(-(-split.n_tokens // PIECES), 1)
     cuts = sorted({*bounds, *(i for a, b in itertools.pairwise(bounds) for i in range(a, b, length))})
     return list(itertools.pairwise(cuts))
 

@@ -5,7 +5,7 @@ Shapes: B rows of a batch, L tokens, V symbols of the vocabulary (`<s>` among th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -86,10 +86,15 @@ class Trainer(Protocol):
 
 
 class Coder(Protocol):
-    """A compressor as a yardstick: it has a code length and no distribution of the next token."""
+    """A compressor as a yardstick: the length of a code, no distribution over next tokens, and so no conformance.
+
+    It learns from all that it codes, and its rows are starred.
+    `cumulative_nats(train, test, ends)` (optional): the nats up to each of these bytes of what it codes, which ascend,
+    and last those of all of it.
+    """
 
     def nll_nats(self, train: Split, test: Split) -> float:
-        """The code length of the test text given the training text, in nats."""
+        """The nats of the test text's code, given the training text (`lmzoo/coding.py` says which text that is)."""
         ...
 
 
@@ -159,6 +164,12 @@ def sequence_logprobs(
     """
     own = getattr(model, "sequence_logprobs", None)
     return None if own is None else own(ids_N, starts_D1)
+
+
+def cumulative_nats(coder: Coder, train: Split, test: Split, ends: Sequence[int]) -> Sequence[float] | None:
+    """The nats of a test text up to each of some bytes, and of all of it; None for a coder that cannot tell."""
+    own = getattr(coder, "cumulative_nats", None)
+    return None if own is None else own(train, test, ends)
 
 
 def device_of(model: LanguageModel[Any]) -> str:

@@ -212,7 +212,9 @@ def create_trainer(spec: Spec | str, vocab: Vocab, *, device: str = "cpu") -> Tr
         return MixtureTrainer(config, [_load(str(entry.trainer))(part, vocab, device) for entry, part in made])
     entry = find_entry(spec.name)
     if entry.trainer is None:
-        cure = f"open it with lmzoo.read_model({spec.text!r})" if entry.is_read else "it only has a code length"
+        cure = f"open it with lmzoo.read_model({spec.text!r})"
+        if entry.coder is not None:
+            cure = f"a compressor is no model; lmzoo.code_length({spec.text!r}, corpus) tells how many bits it needs"
         raise SpecError(f"{spec.text!r} is not trained here: {cure}")
     trainer: Trainer = _load(entry.trainer)(config, vocab, device)
     return trainer

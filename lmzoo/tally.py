@@ -23,6 +23,7 @@ class Tally:
         spelling_nats: what it costs to spell the OOV tokens; added for the measures per character and byte.
         unit: vocabulary fingerprint; tallies of different units do not add.
         chars_known, bytes_known: whether the tokens give back the text, so that nats may be divided by its size.
+        tokens_known: whether the nats are those of the tokens and no more, so that they may be divided by their number.
         is_normalized: False if any part came from a model whose scores are no distribution.
     """
 
@@ -39,6 +40,7 @@ class Tally:
     unit: str = ""
     chars_known: bool = True
     bytes_known: bool = True
+    tokens_known: bool = True
     is_normalized: bool = True
 
     def __add__(self, other: Tally) -> Tally:
@@ -60,6 +62,7 @@ class Tally:
             unit=self.unit or other.unit,
             chars_known=self.chars_known and other.chars_known,
             bytes_known=self.bytes_known and other.bytes_known,
+            tokens_known=self.tokens_known and other.tokens_known,
             is_normalized=self.is_normalized and other.is_normalized,
         )
 
@@ -70,12 +73,12 @@ class Tally:
     @property
     def perplexity(self) -> float:
         """exp(nats / token); infinite if any token was impossible.  Raises `NotNormalizedError`."""
-        return _perplexity(self._distribution().nll_nats, self.n_tokens)
+        return _perplexity(self._of_tokens().nll_nats, self.n_tokens)
 
     @property
     def perplexity_no_oov(self) -> float:
         """The same over the tokens that are in the vocabulary: their nats over their number."""
-        known_zero = self._distribution().n_zero > self.n_oov_zero
+        known_zero = self._of_tokens().n_zero > self.n_oov_zero
         return _perplexity(math.inf if known_zero else self._finite_nll_nats, self.n_tokens - self.n_oov)
 
     @property
@@ -91,6 +94,13 @@ class Tally:
     def bits_per_byte(self) -> float | None:
         """Bits per UTF-8 byte of the text as read, every `<unk>` charged its spelling; None: see the reason."""
         return None if self.bits_per_byte_reason else self._bits() / self.n_bytes
+
+    @property
+    def perplexity_reason(self) -> str | None:
+        """Why there is no perplexity although these are probabilities, or None."""
+        if self.tokens_known:
+            return None
+        return "the code is that of the text, which the tokens do not give back"
 
     @property
     def bits_per_char_reason(self) -> str | None:
@@ -114,6 +124,11 @@ class Tally:
 
     def _bits(self) -> float:
         return (self._distribution().nll_nats + self.spelling_nats) / math.log(2)
+
+    def _of_tokens(self) -> Tally:
+        if self.perplexity_reason:
+            raise NotNormalizedError(f"{self.perplexity_reason}: take bits_per_char or bits_per_byte")
+        return self._distribution()
 
     def _distribution(self) -> Tally:
         if not self.is_normalized:

@@ -406,7 +406,7 @@ RULES = (
         section="Quality",
         says="an interval rests on at least 50 pieces of a long document",
         test=f"{EVALUATION}::TestBlocks::test_fewer_documents_are_cut_into_enough_pieces",
-        breach=replaced(evaluation, "_PIECES", 20),
+        breach=replaced(evaluation, "PIECES", 20),
     ),
     Rule(
         section="Quality",

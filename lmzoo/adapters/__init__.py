@@ -1,1 +1,1 @@
-"""Other libraries' models behind the interface.  Each module imports its library inside the functions that need it."""
+"""What other projects made, behind the interfaces of this one.  Each module imports its library where it needs it."""

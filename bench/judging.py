@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from bench.records import TrialRecord
+from bench.records import Repeats, TrialRecord
 from bench.report import notices, wording
 from bench.report.rows import Number, Row
 from bench.report.sheets import above_baseline, number
@@ -228,6 +228,10 @@ def _is_busy(row: Row) -> bool:
     return bool(notices.about_load(row.fine) or notices.about_devices(row.fine))
 
 
+def _median(repeats: Repeats | None) -> Number | None:
+    return None if repeats is None else repeats.median
+
+
 def _above_baseline(record: TrialRecord) -> Number | None:
     return max(record.memory.peak_rss_bytes - record.memory.baseline_rss_bytes, 0) if record.memory else None
 
@@ -237,7 +241,7 @@ METRICS: Sequence[Metric] = (
         name="scoring tokens/s",
         key="eval_tokens_per_s",
         show=wording.count,
-        of=lambda record: record.measured.eval_tokens_per_s.median if record.measured else None,
+        of=lambda record: _median(record.measured.eval_tokens_per_s) if record.measured else None,
         lower_is_better=False,
         is_time=True,
     ),
@@ -245,7 +249,7 @@ METRICS: Sequence[Metric] = (
         name="next token, µs",
         key="next_token_us",
         show=wording.rounded,
-        of=lambda record: record.measured.next_token_us.median if record.measured else None,
+        of=lambda record: _median(record.measured.next_token_us) if record.measured else None,
         is_time=True,
     ),
     Metric(name="training", key="train_s", show=wording.seconds, of=lambda record: record.train_s, is_time=True),

@@ -16,6 +16,7 @@ from typing import Any
 
 from bench import environment, memory
 from bench.agreement import device_agreement, disagreement
+from bench.coded import measured_code
 from bench.describe import corpus_facts, read_corpus
 from bench.energy import EnergyMeter
 from bench.planned import require_same_code, require_same_text
@@ -43,7 +44,7 @@ from lmzoo.driver import Training, Validation, budget_for
 from lmzoo.errors import DivergedError, LmzooError, StorageError
 from lmzoo.evaluation import evaluate, tally_of, token_nats, top1_accuracy
 from lmzoo.interface import LanguageModel, Progress
-from lmzoo.registry import create_trainer, entries_of
+from lmzoo.registry import create_coder, create_trainer, entries_of
 from lmzoo.spec import parse_spec
 from lmzoo.tally import Tally
 
@@ -154,6 +155,8 @@ class Trial:
         self._facts = corpus_facts(corpus)
         require_same_text(self.spec, corpus)
         self._keep(self._so_far())
+        if self.spec.family == "coder":
+            return "ok", None, self._code(corpus)
         model = self._train(corpus)
         if not model.is_normalized:
             self._memory = self._read_memory()
@@ -181,6 +184,15 @@ class Trial:
         self._meter = EnergyMeter(self.spec.device)
         self._baseline_rss_bytes = memory.rss_bytes() or memory.peak_rss_bytes()
         self._parts["start_and_imports_s"] = self._wall()
+
+    def _code(self, corpus: Corpus) -> Measured:
+        """What a compressor needs for the text."""
+        self._is_adaptive = True
+        coder = self._timed("start_and_imports_s", lambda: create_coder(self.spec.spec))
+        self._tell(Moment(phase="scoring"))
+        measured = measured_code(coder, corpus, self._timed)
+        self._memory = self._read_memory()
+        return measured
 
     def _train(self, corpus: Corpus) -> LanguageModel[Any]:
         spec = parse_spec(self.spec.spec)
@@ -289,12 +301,16 @@ class Trial:
         return SoFar(
             corpus=self._facts,
             curve=tuple(self._curve),
-            parts=Parts(compile_s=self._compile_s, **self._parts),
-            train_s=None if self._training is None else self._training.budget.watch.elapsed_s,
+            parts=Parts.model_validate(self._parts | {"compile_s": self._compile_s, "train_s": self._train_s()}),
+            train_s=self._train_s(),
             schedule=() if self._training is None else schedule_of(self._training.budget),
             is_adaptive=self._is_adaptive,
             warnings=tuple(self._warnings),
         )
+
+    def _train_s(self) -> float | None:
+        """Seconds of training; None where nothing was trained."""
+        return None if self._training is None else self._training.budget.watch.elapsed_s
 
     def _timed(self, part: str, action: Callable[[], Any]) -> Any:
         watch = Stopwatch()

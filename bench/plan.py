@@ -19,6 +19,8 @@ MAX_TRIALS = 100_000
 _TIME_LIMIT_BUDGETS = 3.0
 _TIME_LIMIT_S = 600.0
 _KEY_DIGITS = 8
+# quick ones first, and those that give the targets before those that are to reach them
+_ORDER = {"counting": 0, "coder": 1, "neural": 2}
 # names, places, and limits that a trial either kept or says that it did not
 _NOT_DECIDING = {
     "trial_id",
@@ -56,7 +58,8 @@ def make_plan(
 ) -> list[TrialSpec]:
     """The trials, counting models first: the neural ones are measured against their perplexities.
 
-    Counting models have no device path and no chance in them: they run once, on the CPU, whatever was asked.
+    Counting models and compressors have no device path and no chance in them: they run once, on the CPU, whatever was
+    asked.
     Raises `PlanError` for more trials than a run may have, and for a share of a text that is less than a token.
     """
     n_trials = _n_trials(answer, len(devices) * seeds, len(train_fractions))
@@ -68,12 +71,12 @@ def make_plan(
     code = code_sha256()
     cells = _cells(answer, devices, seeds, train_fractions)
     trials = [_trial(cell, limits, answer.default_budget_s, code) for cell in cells]
-    return sorted(trials, key=lambda trial: trial.family != "counting")
+    return sorted(trials, key=lambda trial: _ORDER[trial.family])
 
 
 def _n_trials(answer: Answer, n_repetitions: int, n_fractions: int) -> int:
     """Counted before any is made: a slip in a number of seeds must not fill the memory."""
-    of_a_text = sum(1 if model.family == "counting" else n_repetitions for model in answer.models)
+    of_a_text = sum(n_repetitions if model.family == "neural" else 1 for model in answer.models)
     return len(answer.corpora) * n_fractions * of_a_text
 
 
@@ -107,7 +110,7 @@ def _cells(answer: Answer, devices: Sequence[str], seeds: int, train_fractions: 
 
 
 def _repetitions(model: ModelFacts, devices: Sequence[str], seeds: int) -> Iterator[tuple[str, int]]:
-    if model.family == "counting":
+    if model.family != "neural":
         yield "cpu", 0
         return
     yield from itertools.product(devices, range(seeds))
@@ -147,8 +150,8 @@ def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> T
 def training_limits(
     model: ModelFacts, limits: Limits, default_budget_s: float
 ) -> tuple[float | None, float | None, int | None]:
-    """Seconds, epochs and steps of one training; a counting model reads its text once, whatever was asked."""
-    if model.family == "counting":
+    """Seconds, epochs and steps of one training; only a network has any: others read their text once."""
+    if model.family != "neural":
         return None, None, None
     budget_s = limits.budget_s
     if budget_s is None and limits.epochs is None and limits.max_steps is None:

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.records import Figure, TallyRecord
+from lmzoo.coding import coded_bytes
 from lmzoo.corpus import Split
-from lmzoo.evaluation import Nats, block_bounds
+from lmzoo.evaluation import MIN_BLOCKS, PIECES, Nats, block_bounds
 from lmzoo.markers import unescape_marker
 from lmzoo.tally import Tally
 from lmzoo.tokenizers import TOKENIZERS
@@ -29,6 +30,8 @@ Ints = npt.NDArray[np.int64]
 def tally_record(tally: Tally) -> TallyRecord:
     """The sums of a scored split and its figures, each with a reason where it is missing or infinite."""
     impossible = _impossible(tally)
+    without = tally.perplexity_reason
+    no_oov = "every token is out of vocabulary" if tally.n_oov == tally.n_tokens else impossible
     return TallyRecord(
         nll_nats=Figure.of(tally.nll_nats, impossible),
         n_tokens=tally.n_tokens,
@@ -37,9 +40,7 @@ def tally_record(tally: Tally) -> TallyRecord:
         n_oov=tally.n_oov,
         n_zero=tally.n_zero,
         perplexity=perplexity_figure(tally),
-        perplexity_no_oov=Figure.of(
-            tally.perplexity_no_oov, "every token is out of vocabulary" if tally.n_oov == tally.n_tokens else impossible
-        ),
+        perplexity_no_oov=Figure(reason=without) if without else Figure.of(tally.perplexity_no_oov, no_oov),
         bits_per_char=Figure.of(tally.bits_per_char, tally.bits_per_char_reason or impossible),
         bits_per_byte=Figure.of(tally.bits_per_byte, tally.bits_per_byte_reason or impossible),
     )
@@ -47,6 +48,8 @@ def tally_record(tally: Tally) -> TallyRecord:
 
 def perplexity_figure(tally: Tally) -> Figure:
     """The perplexity, infinite with its reason where a token was impossible."""
+    if tally.perplexity_reason:
+        return Figure(reason=tally.perplexity_reason)
     return Figure.of(tally.perplexity, _impossible(tally))
 
 
@@ -55,25 +58,93 @@ def blocks_record(split: Split, nats_N: Nats, tally: Tally) -> dict[str, Any]:
 
     Characters and bytes are empty where nothing is divided by them, and the spelling's nats with them.
     """
-    bounds_B1 = np.array([0, *(end for _, end in block_bounds(split))], np.int64)
+    bounds_B1 = bounds_of(split)
     is_oov_N = np.zeros(split.n_tokens, np.bool_)
     is_oov_N[split.oov_M] = True
     spelling_N = np.zeros(split.n_tokens)
     spelling_N[split.oov_M] = split.spelling_nats_M
-    has_chars, has_bytes = tally.bits_per_char_reason is None, tally.bits_per_byte_reason is None
+    has_size = tally.bits_per_char_reason is None or tally.bits_per_byte_reason is None
     return {
         "block_nats": _finite(_sums(nats_N, bounds_B1)),
-        "block_tokens": tuple(np.diff(bounds_B1).tolist()),
-        "block_chars": _apportioned(split, split.chars_D, len, bounds_B1) if has_chars else (),
-        "block_bytes": _apportioned(split, split.bytes_D, _n_bytes, bounds_B1) if has_bytes else (),
-        "block_spelling_nats": tuple(_sums(spelling_N, bounds_B1).tolist()) if has_chars or has_bytes else (),
+        **block_sizes(split, tally),
+        **text_record(split, tally, piece_nats(split, nats_N + spelling_N)),
+        "block_spelling_nats": tuple(_sums(spelling_N, bounds_B1).tolist()) if has_size else (),
         "block_known_nats": _finite(_sums(np.where(is_oov_N, 0.0, nats_N), bounds_B1)),
         "block_known_tokens": tuple(np.diff(bounds_B1 - np.searchsorted(split.oov_M, bounds_B1)).tolist()),
     }
 
 
-def _apportioned(split: Split, sizes_D: Ints, size: Callable[[str], int], bounds_B1: Ints) -> tuple[float, ...]:
-    """What each block has of its documents' characters or bytes; `size` is what a written symbol takes of them."""
+def bounds_of(split: Split) -> Ints:
+    """The tokens at which blocks begin, and the number of all tokens."""
+    return np.array([0, *(end for _, end in block_bounds(split))], np.int64)
+
+
+def block_sizes(split: Split, tally: Tally) -> dict[str, tuple[float, ...]]:
+    """The tokens of each block, and the characters and bytes of it where something is divided by them."""
+    bounds_B1 = bounds_of(split)
+    has_chars, has_bytes = tally.bits_per_char_reason is None, tally.bits_per_byte_reason is None
+    chars_B1 = characters_before(split, bounds_B1) if has_chars else np.zeros(0)
+    bytes_B1 = _places(split, split.bytes_D, _n_bytes, bounds_B1) if has_bytes else np.zeros(0)
+    return {
+        "block_tokens": tuple(np.diff(bounds_B1).tolist()),
+        "block_chars": tuple(np.diff(chars_B1).tolist()),
+        "block_bytes": tuple(np.diff(bytes_B1).tolist()),
+    }
+
+
+def piece_bounds(split: Split) -> Ints | None:
+    """The characters at which the pieces of long documents begin, whatever cuts them into tokens, and their number.
+
+    None where there are enough documents, which are the same for every tokenizer.
+    """
+    if len(split) >= MIN_BLOCKS:
+        return None
+    ends_D1 = np.concatenate(([0], np.cumsum(split.chars_D)))
+    length = max(-(-int(ends_D1[-1]) // PIECES), 1)
+    return np.unique(np.concatenate([ends_D1, *(np.arange(a, b, length) for a, b in itertools.pairwise(ends_D1))]))
+
+
+def text_record(split: Split, tally: Tally, nats_P: Floats) -> dict[str, tuple[float | None, ...]]:
+    """The fields `text_...` from the nats, spelling included, of each piece between `piece_bounds`."""
+    bounds_P1 = piece_bounds(split)
+    if bounds_P1 is None or tally.bits_per_char_reason is not None:
+        return {}
+    has_bytes = tally.bits_per_byte_reason is None
+    return {
+        "text_nats": _finite(nats_P),
+        "text_chars": tuple(np.diff(bounds_P1).tolist()),
+        "text_bytes": tuple(np.diff(bytes_before(split, bounds_P1)).tolist()) if has_bytes else (),
+    }
+
+
+def piece_nats(split: Split, nats_N: Nats) -> Floats:
+    """The nats of each piece; a token that lies across a bound belongs to both by its share of characters there."""
+    bounds_P1 = piece_bounds(split)
+    if bounds_P1 is None:
+        return np.zeros(0)
+    places_N1 = characters_before(split, np.arange(split.n_tokens + 1))
+    is_finite_N = np.isfinite(nats_N)
+    upto_P1, n_impossible_P1 = (
+        np.interp(bounds_P1, places_N1, np.concatenate(([0.0], np.cumsum(values_N))))
+        for values_N in (np.where(is_finite_N, nats_N, 0.0), ~is_finite_N)
+    )
+    return np.where(np.diff(n_impossible_P1) > 0, math.inf, np.diff(upto_P1))
+
+
+def characters_before(split: Split, tokens_B1: Ints) -> Floats:
+    """The characters of the normalised text before some tokens; inside of a document they are apportioned."""
+    return _places(split, split.chars_D, len, tokens_B1)
+
+
+def bytes_before(split: Split, chars_P1: Ints) -> Ints:
+    """The bytes of the normalised text before some characters of it, which ascend."""
+    text = coded_bytes(split).decode("utf-8", "surrogatepass")
+    sizes = [len(text[a:b].encode("utf-8", "surrogatepass")) for a, b in itertools.pairwise(chars_P1.tolist())]
+    return np.cumsum([0, *sizes])
+
+
+def _places(split: Split, sizes_D: Ints, size: Callable[[str], int], bounds_B1: Ints) -> Floats:
+    """How many characters or bytes stand before some tokens; `size` is what a written symbol takes of them."""
     written_N1 = np.concatenate(([0.0], np.cumsum(_written_sizes(split, size))))
     before_D1 = np.concatenate(([0], np.cumsum(sizes_D)))
     # the document that each bound lies in or starts; the end of the text starts none
@@ -84,7 +155,7 @@ def _apportioned(split: Split, sizes_D: Ints, size: Callable[[str], int], bounds
     first, end = written_N1[split.starts_D1[cut]], written_N1[split.starts_D1[cut + 1]]
     # nothing but line ends between words takes nothing; whatever takes something takes at least 1
     at_B1[inside_B1] += sizes_D[cut] * ((written_N1[bounds_B1[inside_B1]] - first) / np.maximum(end - first, 1))
-    return tuple(np.diff(at_B1).tolist())
+    return at_B1
 
 
 def _written_sizes(split: Split, size: Callable[[str], int]) -> Floats:

@@ -7,57 +7,29 @@ place.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from bench.measured import Figure as Figure
+from bench.measured import Measured as Measured
+from bench.measured import Recorded
+from bench.measured import Repeats as Repeats
+from bench.measured import TallyRecord as TallyRecord
 
 # 1: the first.  2: blocks by character, byte and out-of-vocabulary token; agreement of devices; energy; schedule.
+# 3: compressors and models that are read; blocks that all tokenizers share.
 # Records of an older schema are read; what they do not hold is missing.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 RULES_VERSION = 1
 
+Family = Literal["counting", "neural", "coder"]
 Status = Literal["ok", "diverged", "out_of_memory", "timed_out", "killed", "failed", "invalid", "refused"]
 # a model that has no perplexity by nature, and one that was measured, are no failures
 FINE: tuple[Status, ...] = ("ok", "refused")
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-
-class Figure(_Record):
-    """A number, or why there is none.  `infinite`: the value is infinity, which JSON cannot hold."""
-
-    value: float | None = None
-    infinite: bool = False
-    reason: str | None = None
-
-    @model_validator(mode="after")
-    def _value_or_reason(self) -> Figure:
-        if self.value is None and not self.reason:
-            raise ValueError("a figure without a value needs a reason")
-        return self
-
-    @property
-    def number(self) -> float | None:
-        """The value, `inf`, or None where there is none."""
-        return math.inf if self.infinite else self.value
-
-    @classmethod
-    def of(cls, value: float | None, reason: str | None = None) -> Figure:
-        """A figure of any float; infinite and NaN ones become null with a reason."""
-        if value is None:
-            return cls(reason=reason or "not measured")
-        if math.isnan(value):
-            return cls(reason=reason or "not a number")
-        if math.isinf(value):
-            return cls(infinite=True, reason=reason or "infinite")
-        return cls(value=value)
-
-
-class CorpusSpec(_Record):
+class CorpusSpec(Recorded):
     """Which text, and how it is read; None: the corpus's own default.  Paths stay in memory, never in a report."""
 
     name: str | None = None
@@ -70,7 +42,7 @@ class CorpusSpec(_Record):
     min_freq: int = 1
 
 
-class CorpusFacts(_Record):
+class CorpusFacts(Recorded):
     """What was read: the proof that two trials saw the same text under the same policy."""
 
     name: str
@@ -95,7 +67,7 @@ class CorpusFacts(_Record):
     )
 
 
-class TrialSpec(_Record):
+class TrialSpec(Recorded):
     """One trial: a model on a corpus on a device with a seed, and its limits.  `trial_id` names its file."""
 
     trial_id: str
@@ -103,7 +75,7 @@ class TrialSpec(_Record):
     model: str = Field(description="the spec as typed, absolute paths cut to the file name")
     spec: str = Field(description="the spec that the worker parses")
     options: dict[str, str | int | float | bool | None] = Field(description="every resolved option")
-    family: Literal["counting", "neural", "coder"]
+    family: Family
     corpus: CorpusSpec
     corpus_sha256: str
     code_sha256: str | None = Field(default=None, description="of the sources that planned it; None before schema 2")
@@ -119,7 +91,7 @@ class TrialSpec(_Record):
     quick: bool = False
 
 
-class Question(_Record):
+class Question(Recorded):
     """What a run asks before it starts: which models, texts and devices."""
 
     models: str = Field(description="the text of --models")
@@ -128,16 +100,16 @@ class Question(_Record):
     is_elsewhere: bool = Field(default=False, description="trials run on other machines: devices are not looked for")
 
 
-class ModelFacts(_Record):
+class ModelFacts(Recorded):
     """A model that can run here, resolved."""
 
     model: str
     spec: str
     options: dict[str, str | int | float | bool | None]
-    family: Literal["counting", "neural", "coder"]
+    family: Family
 
 
-class Answer(_Record):
+class Answer(Recorded):
     """What can run here.  `error`: why the run cannot start, one line; everything else is then empty."""
 
     error: str | None = None
@@ -148,22 +120,7 @@ class Answer(_Record):
     default_budget_s: float = 0.0
 
 
-class TallyRecord(_Record):
-    """The sums of one scored split and what follows from them."""
-
-    nll_nats: Figure
-    n_tokens: int
-    n_chars: int
-    n_bytes: int
-    n_oov: int
-    n_zero: int
-    perplexity: Figure
-    perplexity_no_oov: Figure
-    bits_per_char: Figure
-    bits_per_byte: Figure
-
-
-class ScheduleChange(_Record):
+class ScheduleChange(Recorded):
     """Where a schedule of the training changed: which, to what, after which optimiser step and training second."""
 
     schedule: str
@@ -172,7 +129,7 @@ class ScheduleChange(_Record):
     train_s: float
 
 
-class CurvePoint(_Record):
+class CurvePoint(Recorded):
     """One validation of the schedule, on the first 100,000 validation tokens."""
 
     train_s: float
@@ -181,17 +138,7 @@ class CurvePoint(_Record):
     valid_perplexity: Figure
 
 
-class Repeats(_Record):
-    """Raw values of one repeated measurement, with the unit in the name of the field that holds it."""
-
-    values: tuple[float, ...]
-    median: float
-    low_quartile: float
-    high_quartile: float
-    unstable: bool = Field(description="the interquartile range is over 10 % of the median")
-
-
-class Memory(_Record):
+class Memory(Recorded):
     """Bytes of the trial's own process; device figures are null on a CPU, never 0."""
 
     peak_rss_bytes: int
@@ -200,7 +147,7 @@ class Memory(_Record):
     peak_device_reserved_bytes: int | None = None
 
 
-class Energy(_Record):
+class Energy(Recorded):
     """Joules that the machine's own counters tell of one training, validations included; absent ones have a reason.
 
     A counter counts for the whole processor or device, whoever uses it; beside other load there is no figure.
@@ -213,19 +160,19 @@ class Energy(_Record):
     seconds: float = Field(description="wall-clock seconds that the counters cover")
 
 
-class Parts(_Record):
+class Parts(Recorded):
     """Where the wall clock went, in seconds."""
 
     start_and_imports_s: float
     load_s: float
-    train_s: float
+    train_s: float | None = Field(description="None: nothing was trained")
     compile_s: float | None = None
     validate_s: float
     test_s: float
     throughput_s: float
 
 
-class Environment(_Record):
+class Environment(Recorded):
     """The machine and the software, without any name of user, host or folder."""
 
     python: str
@@ -246,78 +193,7 @@ class Environment(_Record):
     device_shared: bool | None = Field(default=None, description="another process used the device meanwhile")
 
 
-_BLOCK_FIELDS = tuple(f"block_{of}" for of in ("nats", "chars", "bytes", "spelling_nats", "known_nats", "known_tokens"))
-
-
-def _sum_of(values: Iterable[float | None]) -> float:
-    """The exact sum, rounded once; infinite where a value is null."""
-    return math.fsum(math.inf if value is None else value for value in values)
-
-
-class Measured(_Record):
-    """What a trial that reached its end measured."""
-
-    test: TallyRecord
-    valid: TallyRecord
-    top1_accuracy: Figure
-    block_nats: tuple[float | None, ...] = Field(description="nats of each block of the test part; null: infinite")
-    block_tokens: tuple[int, ...]
-    # a value for each block, in the order of `block_nats`; empty in records of schema 1
-    block_chars: tuple[float, ...] = Field(default=(), description="characters; empty where nothing is divided by them")
-    block_bytes: tuple[float, ...] = Field(default=(), description="bytes; empty where nothing is divided by them")
-    block_spelling_nats: tuple[float, ...] = Field(default=(), description="what spelling its OOV tokens costs")
-    block_known_nats: tuple[float | None, ...] = Field(default=(), description="nats without OOV; null: infinite")
-    block_known_tokens: tuple[int, ...] = Field(default=(), description="tokens that are in the vocabulary")
-    device_agreement: Figure = Field(
-        default=Figure(reason="not measured"),
-        description="largest difference of ln p, over a fixed sample, of the model on its device and loaded on the CPU",
-    )
-    n_params: int | None
-    model_bytes: Figure
-    train_tokens: int
-    train_tokens_per_s: float
-    eval_tokens_per_s: Repeats
-    next_token_us: Repeats = Field(description="microseconds from a state to the next token's distribution and state")
-    next_token_us_p99: float
-    kernel: str
-    kept: str = Field(description="whose weights were scored: 'last', or 'best validation at N s'")
-
-    @model_validator(mode="after")
-    def _blocks_add_up(self) -> Measured:
-        """What was altered or half written shows: the blocks are the test text, in every unit that they have."""
-        lengths = {name: len(getattr(self, name)) for name in _BLOCK_FIELDS}
-        wanted = len(self.block_tokens)
-        uneven = [name for name, n in lengths.items() if n != wanted and (n or name == "block_nats")]
-        if uneven:
-            raise ValueError(f"{wanted} blocks have tokens, but {uneven[0]} holds {lengths[uneven[0]]} values")
-        for name, got, want, tolerance in self._sums():
-            # an infinite sum equals only an infinite one
-            if got != want and not abs(got - want) <= tolerance * abs(want):
-                raise ValueError(f"{name}: the blocks' sum is {got!r}, that of the test text is {want!r}")
-        return self
-
-    def _sums(self) -> Iterator[tuple[str, float, float, float]]:
-        """Each sum over the blocks with what the tally says of it, and the relative difference allowed."""
-        test = self.test
-        nats = _sum_of(self.block_nats)
-        yield "tokens", sum(self.block_tokens), test.n_tokens, 0.0
-        if test.nll_nats.number is not None:
-            yield "nats", nats, test.nll_nats.number, 1e-9
-        if self.block_chars:
-            yield "characters", _sum_of(self.block_chars), test.n_chars, 1e-6
-        if self.block_bytes:
-            yield "bytes", _sum_of(self.block_bytes), test.n_bytes, 1e-6
-        if self.block_known_tokens:
-            yield "known tokens", sum(self.block_known_tokens), test.n_tokens - test.n_oov, 0.0
-        if self.block_known_nats and test.perplexity_no_oov.value is not None:
-            n_known = test.n_tokens - test.n_oov
-            yield "known nats", _sum_of(self.block_known_nats), n_known * math.log(test.perplexity_no_oov.value), 1e-9
-        for size, bits in ((test.n_chars, test.bits_per_char.value), (test.n_bytes, test.bits_per_byte.value)):
-            if self.block_spelling_nats and bits is not None:
-                yield "spelling", nats + _sum_of(self.block_spelling_nats), bits * size * math.log(2), 1e-9
-
-
-class SoFar(_Record):
+class SoFar(Recorded):
     """What a trial had measured when it told of it: all that is left of one that is stopped later."""
 
     corpus: CorpusFacts | None = None
@@ -329,7 +205,7 @@ class SoFar(_Record):
     warnings: tuple[str, ...] = ()
 
 
-class TrialRecord(_Record):
+class TrialRecord(Recorded):
     """What one trial gave.  A failure has a status, a reason, and whatever was measured before it."""
 
     schema_version: int = SCHEMA_VERSION
@@ -364,7 +240,7 @@ class TrialRecord(_Record):
         return self
 
 
-class RunInfo(_Record):
+class RunInfo(Recorded):
     """`run.json`: what was asked, and what could not run here and why."""
 
     schema_version: int = SCHEMA_VERSION

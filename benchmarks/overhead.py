@@ -49,7 +49,7 @@ def spent(whole_s: float, records: Sequence[TrialRecord]) -> Spent:
     if not parts or len(parts) < len(records):
         raise ValueError(f"{len(records) - len(parts)} of {len(records)} trials have no parts: look at their records")
     n = len(parts)
-    measuring_s = sum(part.train_s + part.validate_s + part.test_s + part.throughput_s for part in parts)
+    measuring_s = sum((part.train_s or 0.0) + part.validate_s + part.test_s + part.throughput_s for part in parts)
     start_s, load_s = sum(part.start_and_imports_s for part in parts), sum(part.load_s for part in parts)
     rest_s = sum(record.wall_s for record in records) - measuring_s - start_s - load_s
     return Spent(

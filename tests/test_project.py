@@ -51,6 +51,7 @@ LMZOO_ORDER = (
     "interface",
     "expectation",
     "tally",
+    "coding",
     "evaluation",
     "sampling",
     "ngram",
@@ -70,6 +71,7 @@ LMZOO_EXEMPT = {"__init__", "__main__", "cli"}
 
 # likewise for bench
 BENCH_ORDER = (
+    "measured",
     "records",
     "sealed",
     "lifeline",
@@ -79,6 +81,7 @@ BENCH_ORDER = (
     "describe",
     "planned",
     "quality",
+    "coded",
     "throughput",
     "agreement",
     "energy",

@@ -90,11 +90,14 @@ def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
     if not others:
         return f"{text}; no other model was ranked."
     verdicts = verdicts_of(best, pairs)
-    ties = [row for row in others if verdicts.get((row.model, row.device)) != "better"]
-    if not ties:
+    ties = [row for row in others if verdicts.get((row.model, row.device)) == "~"]
+    untested = [row for row in others if (row.model, row.device) not in verdicts]
+    if not ties and not untested:
         return f"{text}, significantly lower than every other model's."
-    rest = ", but significantly lower than all others'" if len(ties) < len(others) else ""
-    return f"{text}, not significantly different from that of {_names(ties, order)}{rest}."
+    parts = [f"not significantly different from that of {_names(ties, order)}"] if ties else []
+    parts += [f"not tested against that of {_names(untested, order)}"] if untested else []
+    rest = ", but significantly lower than all others'" if len(ties) + len(untested) < len(others) else ""
+    return f"{text}, {', '.join(parts)}{rest}."
 
 
 def _winner_without_oov(order: Sequence[Row]) -> list[str]:

@@ -94,13 +94,23 @@ _QUALITY: Sequence[Column] = (
 # both where some test token is out of vocabulary
 _WITHOUT_OOV = _with_interval("without OOV", "test_perplexity_no_oov", digits=4)
 _OOV: Column = ("OOV", lambda summary: wording.percent(_oov(summary)))
-_WITH_REASON: Mapping[str, Callable[[Measured], Figure]] = {
+_WITH_REASON: Mapping[str, Callable[[Measured], Figure | None]] = {
+    "test perplexity": lambda m: m.test.perplexity,
     _WITHOUT_OOV[0]: lambda m: m.test.perplexity_no_oov,
+    "95 % interval": lambda m: _absent(m, "block_nats"),
     "bits/char": lambda m: m.test.bits_per_char,
     "bits/byte": lambda m: m.test.bits_per_byte,
     "top-1": lambda m: m.top1_accuracy,
+    "parameters": lambda m: _absent(m, "n_params"),
     "size": lambda m: m.model_bytes,
+    "training": lambda m: _absent(m, "train_s"),
+    "next token": lambda m: _absent(m, "next_token_us"),
 }
+
+
+def _absent(measured: Measured, name: str) -> Figure | None:
+    """Why a figure does not exist, in place of it; None where it does."""
+    return Figure(reason=measured.absent[name]) if name in measured.absent else None
 
 
 def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], pairs: Sequence[Pair]) -> Sheet:
@@ -147,7 +157,7 @@ def _reasons(order: Sequence[Row], headers: Sequence[str]) -> list[str]:
     measured = [row for row in order if row.measured]
     for row in measured:
         for name, of in ((name, of) for name, of in _WITH_REASON.items() if name in headers):
-            for figure in map(of, row.measured):
+            for figure in filter(None, map(of, row.measured)):
                 models = found.setdefault((name, figure.reason or ""), []) if figure.number is None else []
                 if label_of(row, order) not in models:
                     models.append(label_of(row, order))
@@ -244,7 +254,7 @@ def _speed_columns(rows: Sequence[Row]) -> list[Column]:
         for row in rows
         for m in row.measured
         for key, repeats in (("eval_tokens_per_s", m.eval_tokens_per_s), ("next_token_us", m.next_token_us))
-        if repeats.unstable
+        if repeats is not None and repeats.unstable
     }
 
     def marked(key: str, show: Callable[[float | None], str]) -> Callable[[Mapping[str, Cell]], str]:

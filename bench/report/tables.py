@@ -60,8 +60,8 @@ _MEDIANS: Mapping[str, Callable[[Measured], Number | None]] = {
 }
 _RATES: Mapping[str, Callable[[Measured], Number | None]] = {
     "train_tokens_per_s": lambda m: m.train_tokens_per_s,
-    "eval_tokens_per_s": lambda m: m.eval_tokens_per_s.median,
-    "next_token_us": lambda m: m.next_token_us.median,
+    "eval_tokens_per_s": lambda m: m.eval_tokens_per_s.median if m.eval_tokens_per_s else None,
+    "next_token_us": lambda m: m.next_token_us.median if m.next_token_us else None,
     "next_token_us_p99": lambda m: m.next_token_us_p99,
 }
 # what a failed trial leaves behind too

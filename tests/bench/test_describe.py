@@ -51,15 +51,19 @@ def test_what_was_named_itself_must_run() -> None:
         resolve_models("all,lstm-scratch")
 
 
-def test_without_installed_adapters_there_are_no_peers() -> None:
-    assert resolve_models("unigram,peers")[1] == {"peers": "no adapter or compressor is installed"}
+@pytest.mark.usefixtures("no_library")
+def test_peers_need_no_path_and_absent_ones_are_listed() -> None:
+    models, unavailable = resolve_models("peers")
+    assert "xz" in [model.model for model in models]
+    assert {"ppmd", "zstd"} <= set(unavailable)
+    assert not [name for name in (*unavailable, *names("peers")) if ":" in name]
 
 
 def test_what_another_package_registers_is_a_peer_and_not_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = dataclasses.replace(MODELS["bigram"], name="foreign", is_peer=True)
     monkeypatch.setattr(describe, "all_entries", lambda: {**MODELS, "foreign": foreign})
     monkeypatch.setattr(registry, "all_entries", lambda: {**MODELS, "foreign": foreign})
-    assert names("peers") == ["foreign"]
+    assert names("peers")[-1] == "foreign"
     assert "foreign" not in names("counting,all")
 
 
@@ -78,7 +82,6 @@ def test_options_split_and_join_as_in_a_spec() -> None:
         ("countin", "Did you mean 'counting'?"),
         ("kn5:k=1,,", "not key=value|an empty item"),
         ("all:order=2", "'all' stands for several models and takes no options"),
-        ("peers", "leaves no model to run here"),
         ("ngram:order=0", "order must be 1 to"),
         ("ngram:smoothing=mkm", "Did you mean 'mkn'?"),
     ],

@@ -151,3 +151,42 @@ def test_blocks_that_do_not_add_up_make_a_record_unreadable(change: dict[str, An
     whole["measured"] |= change
     with pytest.raises(ValidationError, match=said):
         TrialRecord.model_validate(whole)
+
+
+@given(lines=LINES, seed=st.integers(0, 9))
+def test_pieces_are_the_same_text_for_every_tokenizer(lines: list[str], seed: int) -> None:
+    text = "\n".join(lines) * 9
+    found = {}
+    for tokens in ("char", "word"):
+        split = encoded("a b ab\n" * 3, text, tokens=tokens, documents="file")
+        nats_N = np.random.default_rng(seed).gamma(2.0, size=split.n_tokens)
+        held = measured(split, nats_N)
+        if held.text_nats:
+            # their nats are all of the text's, spelling included
+            assert sum(n or 0 for n in held.text_nats) == pytest.approx(nats_N.sum() + split.spelling_nats_M.sum())
+            found[tokens] = held.text_chars, held.text_bytes
+    assert len(set(found.values())) == 1
+    chars, sizes = found["char"]
+    assert sum(chars) == len(text)
+    assert sum(sizes) == len(text.encode())
+
+
+def test_a_token_across_a_bound_belongs_to_both_by_its_characters() -> None:
+    # 200 characters make 100 pieces of 2: "abc" is a piece and a half, its space the other half
+    split = encoded("abc d\n", "abc " * 49 + "abcd", tokens="word", documents="file")
+    nats_N = np.where(np.arange(50) == 1, 8.0, 0.0)
+    pieces = blocks_of(split, nats_N)["text_nats"]
+    # the second word with its space: characters 4 to 8, which are the pieces 2 and 3
+    assert pieces[:5] == pytest.approx([0, 0, 4, 4, 0])
+
+
+def test_what_is_impossible_makes_every_piece_impossible_that_has_some_of_it() -> None:
+    split = encoded("abcd d\n", "abcd" * 49 + "abcd", tokens="char")
+    nats_N = np.where(np.arange(200) == 5, math.inf, 1.0)
+    pieces = blocks_of(split, nats_N)["text_nats"]
+    assert [n for n, nats in enumerate(pieces) if nats is None] == [2]
+    assert pieces[3] == pytest.approx(2.0)
+
+
+def test_enough_documents_need_no_pieces() -> None:
+    assert "text_nats" not in blocks_of(encoded("ab\n" * 9, "ab\n" * 60, documents="line"))

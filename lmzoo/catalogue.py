@@ -151,6 +151,7 @@ def _entries() -> list[ModelEntry]:
 MIXTURE = "mixture"
 MODELS: Mapping[str, ModelEntry] = {entry.name: entry for entry in _entries()}
 
+
 def _coders() -> list[ModelEntry]:
     return [
         ModelEntry(

@@ -204,7 +204,7 @@ class TestOtherKinds:
         ("make", "message"),
         [
             (lambda: create_trainer("read:a", VOCAB), r"'read:a' is not trained here: open it with lmzoo.read_model"),
-            (lambda: create_trainer("press", VOCAB), "'press' is not trained here: it only has a code length"),
+            (lambda: create_trainer("press", VOCAB), "'press' is not trained here: a compressor is no model"),
             (lambda: read_model("kn5"), "'kn5' is not read from a file; those that are: read"),
             (lambda: create_coder("kn5"), "'kn5' is no compressor; those that are: press"),
         ],

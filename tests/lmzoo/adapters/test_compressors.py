@@ -139,11 +139,11 @@ def test_a_text_beyond_the_window_is_refused_and_not_half_seen(name: str, monkey
 
 def test_a_compressor_is_no_model_and_says_what_to_call() -> None:
     text = corpus("abc" * 10, "abc")
-    with pytest.raises(SpecError, match=r"xz is a compressor and no model.*lmzoo.code_length\('xz', corpus\)"):
+    with pytest.raises(SpecError, match=r"a compressor is no model; lmzoo.code_length\('xz', corpus\) tells how many"):
         lmzoo.train("xz", text)
-    with pytest.raises(SpecError, match="xz in 'mixture:kn5\\+xz' is a compressor"):
+    with pytest.raises(SpecError, match="xz is a compressor, so it is no part of a mixture"):
         create_trainer("mixture:kn5+xz", text.vocab)
-    with pytest.raises(SpecError, match=r"kn5 is no compressor but a model; lmzoo.train\('kn5', corpus\)"):
+    with pytest.raises(SpecError, match="'kn5' is no compressor; those that are: ppmd, xz, zstd"):
         lmzoo.code_length("kn5", text)
     with pytest.raises(InputError, match="make one with load_corpus"):
         lmzoo.code_length("xz", "a text")  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from lmzoo.errors import (
     did_you_mean,
 )
 from lmzoo.registry import all_entries, family_of, missing_for, recorded_options, shown
-from lmzoo.sources import SOURCES
+from lmzoo.sources import default_tokens
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
 # the counting models worth comparing with one another; documented in docs/models.md
@@ -142,7 +142,7 @@ def _members(preset: str) -> Sequence[str]:
 
 def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list[CorpusFacts]]:
     """Read every text once.  Several tokenizers in a plan share one policy: `line` unless another was asked for."""
-    several = len({_tokenizer(spec) for spec in asked}) > 1
+    several = len({spec.tokens or default_tokens(spec.name) for spec in asked}) > 1
     corpora: list[CorpusSpec] = []
     facts: list[CorpusFacts] = []
     for spec in asked:
@@ -200,11 +200,6 @@ def corpus_facts(corpus: Corpus) -> CorpusFacts:
         test_overlap=corpus.test_overlap,
         entropy_nats=corpus.entropy_nats,
     )
-
-
-def _tokenizer(spec: CorpusSpec) -> str:
-    source = SOURCES.get(spec.name or "")
-    return spec.tokens or (source.tokens if source is not None else "char")
 
 
 def _plain(value: Any) -> str | int | float | bool | None:

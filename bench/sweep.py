@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from lmzoo.arguments import ListOption
 from lmzoo.errors import LmzooError, did_you_mean
-from lmzoo.sources import SOURCES
+from lmzoo.sources import SOURCES, is_named
 from lmzoo.spec import parse_specs
 
 CORPORA = "corpora"
@@ -154,10 +154,9 @@ class _Plan:
     def _placed(self, where: str, name: str, text: str) -> str:
         """A text; a path in it starts from the folder of the plan."""
         beside = self._path.parent / text
-        if name in _PATHS or (name == "corpus" and text not in SOURCES and beside.exists()):
+        if name in _PATHS or (name == "corpus" and not is_named(text) and beside.exists()):
             return str(beside)
-        # what has a colon is made, not read: it need not be there
-        if name == "corpus" and text not in SOURCES and ":" not in text:
+        if name == "corpus" and not is_named(text):
             close = did_you_mean(text, SOURCES)
             raise self._error(f"{where}: no corpus, and beside the plan no file {text!r}.{close}")
         return text

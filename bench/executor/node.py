@@ -18,7 +18,7 @@ from bench.executor.protocol import Event, ExecutorError
 from bench.executor.slots import hold_cpus
 from bench.planned import require_same_code
 from bench.records import CorpusSpec, TrialSpec
-from lmzoo.sources import SOURCES
+from lmzoo.sources import is_named
 
 # what decides, besides the command line, which texts are found and which loops score them
 _VARIABLES = "LMZOO_"
@@ -73,7 +73,7 @@ def check_files(paths: Sequence[str]) -> None:
 def files_of(corpus: CorpusSpec) -> tuple[str, ...]:
     """The files on this machine that a corpus names by their paths, in no special order."""
     # a name goes before a file that happens to be called like it
-    by_name = [] if corpus.name is None or corpus.name in SOURCES else [corpus.name]
+    by_name = [] if corpus.name is None or is_named(corpus.name) else [corpus.name]
     train = [corpus.train] if isinstance(corpus.train, str) else (corpus.train or ())
     named = [*by_name, *train, *(path for path in (corpus.valid, corpus.test) if path is not None)]
     return tuple(path for path in named if Path(path).exists())

@@ -97,13 +97,6 @@ class TestListing:
         assert rows["trigram"]["not here because"] == ""
         assert set(rows) == set(lmzoo.available_models())
 
-    def test_corpora(self, typed):
-        status, out, _ = typed("corpora")
-        assert status == 0
-        rows = {row["name"]: row for row in table(out)}
-        assert set(rows) == {"genesis", "kjv", "timemachine", "ptb", "wikitext-2", "markov"}
-        assert all(row["licence"] and row["from"] for row in rows.values())
-
 
 class TestTrain:
     def test_a_text(self, typed, text_file, tmp_path):

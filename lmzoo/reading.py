@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,12 +54,14 @@ def decode_blocks(chunks: Iterator[bytes], source: str) -> Iterator[str]:
         waiting += chunk
     offset = _bom_length(waiting, source)
     waiting = waiting[offset:]
-    for chunk in chunks:
-        end = _end_of_lines(waiting)
+    # whole lines are given as soon as they are there: who writes them may wait for an answer
+    for chunk in itertools.chain([b""], chunks):
+        waiting += chunk
+        end = _end_of_lines(waiting) or (_end_of_characters(waiting) if chunk else 0)
         if end:
             yield _decoded(waiting[:end], offset, source)
         offset += end
-        waiting = waiting[end:] + chunk
+        waiting = waiting[end:]
     if waiting:
         yield _decoded(waiting, offset, source)
 
@@ -80,12 +83,18 @@ def _chunks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _end_of_lines(data: bytes) -> int:
-    """How many bytes of a text that goes on can be decoded: up to a line end, else all but the last character."""
-    # the last character may be cut off (UTF-8 goes on in at most three bytes 10xxxxxx), or be a CR before its LF
+    """How many bytes of a text that goes on are whole lines."""
+    # a CR at the very end may be the first half of a line end
+    return max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(len(data) - 1, 0))) + 1
+
+
+def _end_of_characters(data: bytes) -> int:
+    """How many bytes of a text that goes on are whole characters before the last one, which may be cut off."""
     last = max(len(data) - 1, 0)
+    # UTF-8 goes on in at most three bytes 10xxxxxx
     while last > max(len(data) - 4, 0) and data[last] & 0xC0 == 0x80:
         last -= 1
-    return max(data.rfind(b"\n"), data.rfind(b"\r", 0, last)) + 1 or last
+    return last
 
 
 def decode_bytes(data: bytes, source: str) -> str:

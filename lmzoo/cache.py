@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
-from lmzoo.errors import OptionValueError
-from lmzoo.interface import Arrays, Progress, Tokens
+from lmzoo.errors import OptionValueError, TokenError, described, require_whole
+from lmzoo.interface import Arrays, Progress, Tokens, checked_rows
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -74,11 +74,15 @@ class CacheModel:
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> CacheState:
         """Nothing remembered: `<s>` is no token of the text."""
+        require_whole(batch_size, "batch_size", 1)
         return np.full((batch_size, self.config.size), ABSENT, np.int64)
 
     def logprobs(self, tokens_BxL: Tokens, state: CacheState) -> tuple[Floats, CacheState]:
         """ln p of each token, float64; -inf for what was not said lately."""
         tokens_BxL = self.vocab.checked(tokens_BxL)
+        self._check_state(state)
+        if len(tokens_BxL) != len(state):
+            raise TokenError(f"tokens have {len(tokens_BxL)} rows, the state has {len(state)}; use select()")
         known = np.concatenate((state, tokens_BxL), axis=1, dtype=np.int64)
         size = self.config.size
         out_BxL = np.empty(tokens_BxL.shape)
@@ -90,6 +94,7 @@ class CacheModel:
 
     def next_logprobs(self, state: CacheState) -> Floats:
         """ln p over the whole vocabulary, float64 of shape (B, V)."""
+        self._check_state(state)
         rows = []
         for row in state:
             weight_S = self._weights(row)
@@ -102,8 +107,14 @@ class CacheModel:
             return np.asarray(np.log(np.stack(rows)))
 
     def select(self, state: CacheState, rows: npt.ArrayLike) -> CacheState:
-        chosen: CacheState = state[np.asarray(rows)]
+        self._check_state(state)
+        chosen: CacheState = state[checked_rows(rows, len(state))]
         return chosen
+
+    def _check_state(self, state: CacheState) -> None:
+        """Raise `TokenError` for a state that is none of this model's."""
+        if not isinstance(state, np.ndarray) or state.ndim != 2 or state.shape[1] != self.config.size:
+            raise TokenError(f"the state of a cache has shape (B, {self.config.size}), got {described(state)}")
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         return vars(self.config).copy(), {}

@@ -32,6 +32,7 @@ LmzooError
 from __future__ import annotations
 
 import difflib
+import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -166,6 +167,32 @@ class StoppedError(LmzooError):
 
 class NotNormalizedError(LmzooError):
     """A perplexity was asked of scores that do not form a distribution."""
+
+
+def require_kind(value: object, kind: type | tuple[type, ...], name: str, wanted: str) -> None:
+    """Raise `InputError` for an argument of another type; `wanted` says in words what it is to be, and the cure."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is {wanted}, got {described(value)}")
+
+
+def require_whole(value: object, name: str, least: int) -> None:
+    """Raise `InputError` for what is no whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name} must be a whole number, got {described(value)}")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, got {value}")
+
+
+def require_number(value: object, name: str) -> None:
+    """Raise `InputError` for what is no number; NaN is one here."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputError(f"{name} must be a number, got {described(value)}")
+
+
+def described(value: object) -> str:
+    """A value and its type for a message, in a few words."""
+    shown = " ".join(repr(value).split())
+    return f"{shown if len(shown) <= 40 else shown[:39] + '…'} of type {type(value).__name__}"
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
-from lmzoo.errors import InputError, VocabularyMismatchError
-from lmzoo.interface import LanguageModel, all_logprobs, sequence_logprobs
+from lmzoo.errors import VocabularyMismatchError, require_kind, require_whole
+from lmzoo.interface import LanguageModel, all_logprobs, require_model, sequence_logprobs
 from lmzoo.normalizers import NORMALIZERS
 from lmzoo.tally import Tally
 
@@ -84,8 +84,8 @@ def token_nats(
     """-ln p of every token of a split given the document so far, float64 of shape (N,), in the split's order."""
     _check_same_vocabulary(model, split)
     for name, value in (("batch_size", batch_size), ("chunk_length", chunk_length)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
+        if value is not None:
+            require_whole(value, name, 1)
     if batch_size is None and chunk_length is None:
         at_once_N = sequence_logprobs(model, split.ids_N, split.starts_D1)
         if at_once_N is not None:
@@ -162,6 +162,9 @@ def _shape(
 
 
 def _check_same_vocabulary(model: LanguageModel[Any], split: Split) -> None:
+    require_model(model)
+    cure = "; a text becomes one with lmzoo.load_corpus, or as lmzoo.corpus_from_texts({...}).test"
+    require_kind(split, Split, "split", f"a part of a corpus, such as corpus.test{cure}")
     if model.vocab.fingerprint != split.vocab.fingerprint:
         raise VocabularyMismatchError(
             f"the model's vocabulary is {model.vocab.fingerprint} ({len(model.vocab)} symbols), the text was encoded "

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
+from lmzoo.errors import InputError, described
 from lmzoo.vocab import Vocab
 
 State = TypeVar("State")
@@ -127,6 +128,19 @@ class Storable(Protocol):
     def to_parts(self) -> tuple[dict[str, Any], Arrays]: ...
 
 
+_REQUIRED = ("vocab", "context_size", "is_normalized", "is_adaptive", "initial_state", "logprobs", "next_logprobs")
+
+
+def require_model(model: object) -> None:
+    """Raise `InputError` for what has not all that a `LanguageModel` has."""
+    lacking = [name for name in _REQUIRED if not hasattr(model, name)]
+    if lacking:
+        raise InputError(
+            f"model is a language model, as lmzoo.load and lmzoo.train give one, got {described(model)}, "
+            f"which has no {lacking[0]}"
+        )
+
+
 def all_logprobs(model: LanguageModel[State], tokens_BxL: Tokens, state: State) -> LogProbs:
     """ln p(. | history) before each given token, shape (B, L, V): the model's own method, or one token at a time."""
     own = getattr(model, "all_logprobs", None)
@@ -146,13 +160,25 @@ def matched_orders(model: LanguageModel[State], tokens_BxL: Tokens, state: State
 
 
 def select(model: LanguageModel[State], state: State, rows: npt.ArrayLike) -> State:
-    """The state of some rows of a batch: the model's own method, or numpy indexing where the state is an array."""
+    """The state of some rows of a batch: the model's own method, or numpy indexing where the state is an array.
+
+    Raises `InputError` where a model has no such way, and for rows as `checked_rows` does.
+    """
     own = getattr(model, "select", None)
     if own is not None:
         return own(state, rows)  # type: ignore[no-any-return]
     if isinstance(state, np.ndarray):
-        return state[np.asarray(rows)]  # type: ignore[no-any-return]
-    raise TypeError(f"{type(model).__name__} has no select() and its state is no array")
+        return state[checked_rows(rows, len(state))]  # type: ignore[no-any-return]
+    raise InputError(f"{type(model).__name__} has no select() and its state is no array")
+
+
+def checked_rows(rows: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.integer[Any]]:
+    """Numbers of rows as an array.  Raises `InputError` for none, and for what is no number from 0 to n_rows - 1."""
+    rows_R = np.asarray(rows)
+    is_list = rows_R.ndim == 1 and rows_R.size > 0 and np.issubdtype(rows_R.dtype, np.integer)
+    if not is_list or rows_R.min() < 0 or rows_R.max() >= n_rows:
+        raise InputError(f"rows are a list of one or more numbers from 0 to {n_rows - 1}, got {described(rows)}")
+    return rows_R
 
 
 def sequence_logprobs(

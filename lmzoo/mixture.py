@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
-from lmzoo.errors import InputError, LmzooError, StorageError
+from lmzoo.errors import InputError, LmzooError, StorageError, TokenError, described
 from lmzoo.evaluation import token_nats
 from lmzoo.interface import (
     Arrays,
@@ -117,6 +117,7 @@ class MixtureModel:
     def logprobs(self, tokens_BxL: Tokens, state: MixtureState) -> tuple[LogProbs, MixtureState]:
         """ln p of each token and the states of all parts after the last one; as exact as the least exact part."""
         tokens_BxL = self.vocab.checked(tokens_BxL)
+        self._check_state(state)
         if self.mixing == "loglinear":
             picked_BxL = np.take_along_axis(
                 self.all_logprobs(tokens_BxL, state), tokens_BxL[:, :, None].astype(np.int64), axis=2
@@ -127,6 +128,7 @@ class MixtureModel:
 
     def next_logprobs(self, state: MixtureState) -> LogProbs:
         """ln p over the whole vocabulary, of shape (B, V)."""
+        self._check_state(state)
         return self._mix([m.next_logprobs(s) for m, s in zip(self.components, state, strict=True)], is_whole=True)
 
     def all_logprobs(self, tokens_BxL: Tokens, state: MixtureState) -> LogProbs:
@@ -142,7 +144,13 @@ class MixtureModel:
         return out_BxLxV
 
     def select(self, state: MixtureState, rows: npt.ArrayLike) -> MixtureState:
+        self._check_state(state)
         return tuple(select(model, s, rows) for model, s in zip(self.components, state, strict=True))
+
+    def _check_state(self, state: MixtureState) -> None:
+        """Raise `TokenError` for what cannot be the states of all parts."""
+        if not isinstance(state, tuple) or len(state) != len(self.components):
+            raise TokenError(f"a state has {len(self.components)} parts, one of each model, got {described(state)}")
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         """The weights, and each part as a file of its own would have it, its arrays numbered."""

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lmzoo.errors import InputError, TokenError, TooLargeError
-from lmzoo.interface import Arrays, LogProbs, Tokens
+from lmzoo.errors import TokenError, TooLargeError, require_whole
+from lmzoo.interface import Arrays, LogProbs, Tokens, checked_rows
 from lmzoo.neural.cells import CELLS
 from lmzoo.neural.config import Config, RecurrentConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.host import HostNetwork
@@ -201,7 +201,8 @@ class NeuralModel(ABC, Generic[State]):
 
     def select(self, state: State, rows: npt.ArrayLike) -> State:
         """The state of some rows of a batch."""
-        return state.select(np.asarray(rows))
+        self._check_state(state)
+        return state.select(checked_rows(rows, state.batch_size))
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         """Options and weights, named alike for every kernel and device."""
@@ -234,8 +235,7 @@ class NeuralModel(ABC, Generic[State]):
             yield rows, torch.log_softmax(self.network.logits(hidden_NxH[rows]), dim=-1)
 
     def _check_batch_size(self, batch_size: int) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, got {batch_size}")
+        require_whole(batch_size, "batch_size", 1)
 
     def _chunks(self, tokens_BxL: Tokens, n_cells_a_token: int, *, longest: int = sys.maxsize) -> Iterator[slice]:
         """Spans of at most `longest` tokens that keep every array of a call, distributions too, within `_MAX_CELLS`."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo import compiled
-from lmzoo.errors import CorruptFileError, InputError, TokenError
-from lmzoo.interface import Arrays, Tokens
+from lmzoo.errors import CorruptFileError, TokenError, require_whole
+from lmzoo.interface import Arrays, Tokens, checked_rows
 from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.smoothing import Table
@@ -73,8 +73,7 @@ class NgramModel:
         return self.trie.bounds[-1]
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> NgramState:
-        if batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, got {batch_size}")
+        require_whole(batch_size, "batch_size", 1)
         state = np.full((batch_size, self.order - 1), ABSENT, np.int64)
         if bos:
             state[:, :1] = self.vocab.bos_id
@@ -122,7 +121,8 @@ class NgramModel:
         return out_PxV.reshape(*tokens_BxL.shape, len(self.vocab))
 
     def select(self, state: NgramState, rows: npt.ArrayLike) -> NgramState:
-        chosen: NgramState = state[np.asarray(rows)]
+        self._check_state(state)
+        chosen: NgramState = state[checked_rows(rows, len(state))]
         return chosen
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:

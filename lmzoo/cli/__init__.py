@@ -15,7 +15,7 @@ from typing import TextIO
 import click
 
 # each module adds its commands to the group
-from lmzoo.cli import asking, checking, converting, counting, info, listing, scoring, training  # noqa: F401
+from lmzoo.cli import asking, checking, converting, counting, info, listing, ranking, scoring, training  # noqa: F401
 from lmzoo.cli.group import cli
 from lmzoo.cli.stopping import SignalledError, stoppable
 from lmzoo.errors import LmzooError

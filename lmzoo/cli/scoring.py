@@ -1,27 +1,24 @@
-"""`score`: texts in, what a model makes of every document or token out."""
+"""`score`: texts in, what a model makes of every document or token out, as soon as a document is whole."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmzoo.cli.flowing import STDIN, documents_of, spoken, text_blocks
 from lmzoo.cli.group import cli
-from lmzoo.cli.rows import Rows
-from lmzoo.errors import TooShortError
-from lmzoo.normalizers import NORMALIZERS
-from lmzoo.reading import decode_bytes, read_text
+from lmzoo.cli.rows import Rows, json_lines_option
+from lmzoo.errors import LmzooError, TooShortError
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Split
+    from lmzoo.evaluation import Nats
     from lmzoo.interface import LanguageModel
+    from lmzoo.parts import Policy
     from lmzoo.tally import Tally
-
-STDIN = "-"
 
 _DOCUMENT_COLUMNS = ("file", "document", "tokens", "oov", "logprob", "perplexity", "perplexity_no_oov", "bits_per_char")
 _TOKEN_COLUMNS = ("file", "document", "position", "token", "logprob", "oov", "matched_order")
@@ -31,6 +28,7 @@ _SCORE_EXAMPLES = """\b
 Examples:
   python -m lmzoo score book.lm chapter1.txt chapter2.txt
   cat letter.txt | python -m lmzoo score book.lm --per-token | head
+  tail -f messages.log | python -m lmzoo score book.lm --documents line
   python -m lmzoo score book.lm --json-lines letter.txt > scores.jsonl
 """
 
@@ -38,57 +36,155 @@ Examples:
 @cli.command(epilog=_SCORE_EXAMPLES)
 @click.argument("model")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--per-token", is_flag=True, help="A row per token instead of per document.")
-@click.option("--json-lines", is_flag=True, help="A JSON object a line instead of tab-separated values.")
+@click.option("--per-token/--per-document", help="A row per token, or per document (the default).")
+@json_lines_option
 @click.option(
     "--documents",
     metavar="POLICY",
     help="file, line, paragraph or running (default: line where the model predicts line ends, else file).",
 )
 def score(model: str, files: tuple[str, ...], documents: str | None, per_token: bool, json_lines: bool) -> None:
-    """Score FILEs (or standard input) with a MODEL file: ln p of every document, totals on standard error."""
-    from lmzoo.storage import load
+    """Score FILEs (or standard input) with a MODEL: ln p of every document, totals on standard error.
+
+    MODEL is a model file, or a spec such as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not
+    kept, so a pipe may be endless; under file and running a text is one document and has to be read to its end.
+    """
+    from lmzoo.cli.opening import open_model
 
     names = files or (STDIN,)
-    score_files(load(model), names, documents=documents, per_token=per_token, json_lines=json_lines)
-
-
-def read_input(name: str) -> str:
-    """The text of a file, or of standard input for `-`."""
-    if name == STDIN:
-        return decode_bytes(sys.stdin.buffer.read(), "standard input")
-    return read_text(Path(name))
+    score_files(open_model(model), names, documents=documents, per_token=per_token, json_lines=json_lines)
 
 
 def score_files(
     model: LanguageModel[Any], names: Sequence[str], *, documents: str | None, per_token: bool, json_lines: bool
 ) -> None:
     """Write a row per document or token to standard output and the totals to standard error."""
-    from lmzoo.tally import Tally
-
-    splits = [_read(model, name, documents, is_alone=len(names) == 1) for name in names]
-    columns = (*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason")
-    rows = Rows(columns, json_lines=json_lines)
-    total, n_documents = Tally(), 0
-    for name, split in zip(names, splits, strict=True):
-        if isinstance(split, TooShortError):
-            rows.write(name, *[None] * (len(columns) - 2), str(split))
-            continue
-        for number, tally in enumerate(_score(model, split, rows, per_token=per_token), start=1):
-            if not per_token:
-                rows.write(split.name, number, *_figures(tally), _reason(tally))
-            total, n_documents = total + tally, n_documents + 1
-    click.echo(_summary(total, n_documents) + star(model), err=True)
-
-
-def _read(model: LanguageModel[Any], name: str, documents: str | None, *, is_alone: bool) -> Split | TooShortError:
-    """A file encoded, or what is wrong with it where others have to be scored all the same."""
-    try:
-        return read_split(model, name, documents)
-    except TooShortError as error:
-        if is_alone:
+    scoring = _Scoring(model, documents, per_token=per_token, json_lines=json_lines)
+    n_unreadable = 0
+    for name in names:
+        try:
+            scoring.score(name)
+        except LmzooError as error:
+            if len(names) == 1:
+                scoring.tell_totals()
+                raise
+            scoring.tell(name, str(error))
+            n_unreadable += not isinstance(error, TooShortError)
+        except KeyboardInterrupt:
+            # how an endless pipe is left
+            scoring.tell_totals()
             raise
-        return error
+    scoring.tell_totals()
+    if n_unreadable:
+        raise click.ClickException(f"{n_unreadable} of {len(names)} files could not be scored to their ends")
+    if math.isnan(scoring.total.nll_nats):
+        raise click.ClickException("the model answered what is no number; see the column reason")
+
+
+class _Scoring:
+    """Rows and totals of one model over several texts."""
+
+    def __init__(self, model: LanguageModel[Any], documents: str | None, *, per_token: bool, json_lines: bool) -> None:
+        from lmzoo.tally import Tally
+
+        self.total, self.n_documents = Tally(), 0
+        self._model, self._policy, self._per_token = model, policy_for(model, documents), per_token
+        self._columns = (*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason")
+        self._rows = Rows(self._columns, json_lines=json_lines)
+
+    def score(self, name: str) -> None:
+        """Score one text.  Raises `TooShortError` for one without tokens, `TextError` where it cannot be read."""
+        n_before = 0
+        for split in _splits(self._model, name, self._policy):
+            for tally in self._score(split, n_before):
+                self.total, self.n_documents = self.total + tally, self.n_documents + 1
+            n_before += len(split)
+            # what comes next may be long in coming
+            self._rows.flush()
+
+    def tell(self, name: str, reason: str) -> None:
+        """A row that says why there is none for a text, or no more."""
+        self._rows.write(name, *[None] * (len(self._columns) - 2), reason)
+
+    def tell_totals(self) -> None:
+        """What all documents so far come to, on standard error."""
+        if self.n_documents:
+            click.echo(_summary(self.total, self.n_documents) + star(self._model), err=True)
+
+    def _score(self, split: Split, n_before: int) -> Iterator[Tally]:
+        """The Tally of every document, whose rows are written on the way."""
+        from lmzoo.evaluation import document_tallies
+
+        nats_N = _nats_alone(self._model, split)
+        oov = set(split.oov_M.tolist()) if self._per_token else set()
+        for d, tally in enumerate(document_tallies(self._model, split, nats_N)):
+            if self._per_token:
+                self._write_tokens(split, d, n_before + d + 1, nats_N, oov)
+            else:
+                self._rows.write(split.name, n_before + d + 1, *_figures(tally), _reason(tally))
+            yield tally
+
+    def _write_tokens(self, split: Split, d: int, number: int, nats_N: Nats, oov: set[int]) -> None:
+        from lmzoo.interface import matched_orders
+
+        start, end = split.starts_D1[d : d + 2].tolist()
+        orders_1xL = matched_orders(self._model, split.ids_N[None, start:end], self._model.initial_state())
+        for i in range(start, end):
+            token, logprob = self._model.vocab.tokens[split.ids_N[i]], -float(nats_N[i])
+            order = None if orders_1xL is None else int(orders_1xL[0, i - start])
+            self._rows.write(
+                split.name, number, i - start + 1, token, logprob, int(i in oov), order, logprob_reason(logprob)
+            )
+
+
+def policy_for(model: LanguageModel[Any], documents: str | None = None) -> Policy:
+    """How a text is cut into documents: as asked, else as the model's training text was."""
+    from lmzoo.parts import named_policy
+
+    return named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))
+
+
+def _splits(model: LanguageModel[Any], name: str, policy: Policy) -> Iterator[Split]:
+    """A text encoded for a model, batch by batch.  Raises `TooShortError` at its end where there were no tokens."""
+    from lmzoo.corpus import encode_split
+    from lmzoo.normalizers import named_normalizer
+
+    n_tokens, n_blank = 0, 0
+    for segments, n_skipped in documents_of(text_blocks(name), policy, named_normalizer(model.vocab.normalizer)):
+        split = encode_split(name, segments, model.vocab, policy)
+        n_tokens, n_blank = n_tokens + split.n_tokens, n_blank + n_skipped
+        if split.n_tokens:
+            yield split
+    if not n_tokens:
+        raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed")
+    if n_blank:
+        click.echo(f"note: {n_blank} blank lines of {spoken(name)} are skipped", err=True)
+
+
+def _nats_alone(model: LanguageModel[Any], split: Split) -> Nats:
+    """-ln p of every token, to the last bit the same whatever else stands in the split.
+
+    A network's last digits depend on how many texts lie side by side, and how many do depends on how a pipe happens to
+    be filled.
+    """
+    from lmzoo.evaluation import token_nats
+
+    is_exact_in_batches = hasattr(model, "sequence_logprobs")
+    return token_nats(model, split, batch_size=None if is_exact_in_batches else 1)
+
+
+def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
+    """A file, or standard input, encoded for a model as a whole; by default cut as its training text was."""
+    from lmzoo.corpus import encode_split
+    from lmzoo.normalizers import named_normalizer
+    from lmzoo.parts import cut_segments
+
+    policy = policy_for(model, documents)
+    segments, _ = cut_segments("".join(text_blocks(name)), policy, named_normalizer(model.vocab.normalizer))
+    split = encode_split(name, segments, model.vocab, policy)
+    if not split.n_tokens:
+        raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed")
+    return split
 
 
 def star(model: LanguageModel[Any]) -> str:
@@ -96,43 +192,8 @@ def star(model: LanguageModel[Any]) -> str:
     return " * (adaptive: the model learns from the text it scores)" if model.is_adaptive else ""
 
 
-def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
-    """A file, or standard input, encoded for a model; by default cut into documents as its training text was."""
-    from lmzoo.corpus import encode_split
-    from lmzoo.parts import cut_segments, named_policy
-
-    policy = named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))
-    segments, n_blank = cut_segments(read_input(name), policy, NORMALIZERS[model.vocab.normalizer])
-    split = encode_split(name, segments, model.vocab, policy)
-    if not split.n_tokens:
-        raise TooShortError(f"{_spoken(name)} has 0 tokens, at least 1 is needed")
-    if n_blank:
-        click.echo(f"note: {n_blank} blank lines of {_spoken(name)} are skipped", err=True)
-    return split
-
-
-def _spoken(name: str) -> str:
-    return "standard input" if name == STDIN else name
-
-
-def _score(model: LanguageModel[Any], split: Split, rows: Rows, *, per_token: bool) -> Iterator[Tally]:
-    """The Tally of every document; with `per_token`, its tokens are written on the way."""
-    from lmzoo.evaluation import document_tallies, token_nats
-    from lmzoo.interface import matched_orders
-
-    nats_N = token_nats(model, split)
-    oov = set(split.oov_M.tolist()) if per_token else set()
-    for d, tally in enumerate(document_tallies(model, split, nats_N)):
-        start, end = split.starts_D1[d : d + 2].tolist() if per_token else (0, 0)
-        orders_1xL = matched_orders(model, split.ids_N[None, start:end], model.initial_state()) if per_token else None
-        for i in range(start, end):
-            token, logprob = model.vocab.tokens[split.ids_N[i]], -float(nats_N[i])
-            order = None if orders_1xL is None else int(orders_1xL[0, i - start])
-            rows.write(split.name, d + 1, i - start + 1, token, logprob, int(i in oov), order, _token_reason(logprob))
-        yield tally
-
-
-def _token_reason(logprob: float) -> str | None:
+def logprob_reason(logprob: float) -> str | None:
+    """Why an ln p is missing or infinite, or None."""
     if math.isnan(logprob):
         return "not a number"
     return "zero probability" if math.isinf(logprob) else None
@@ -159,8 +220,13 @@ def _reason(tally: Tally) -> str | None:
 
 
 def _summary(tally: Tally, n_documents: int) -> str:
-    n_tokens, n_oov, _, perplexity, no_oov, bits = _figures(tally)
-    shown = [("perplexity", perplexity), ("without OOV", no_oov), ("bits per character", bits)]
+    n_tokens, n_oov, _, perplexity, no_oov, bits_per_char = _figures(tally)
+    shown = [
+        ("perplexity", perplexity),
+        ("without OOV", no_oov),
+        ("bits per character", bits_per_char),
+        ("bits per byte", tally.bits_per_byte if tally.is_normalized else None),
+    ]
     figures = [
         f"{name} {'n/a' if value is None or math.isnan(value) else format(value, '.6g')}" for name, value in shown
     ]

@@ -397,21 +397,6 @@ class TestScore:
 
 
 class TestOthers:
-    def test_rank(self, typed, words):
-        candidates = "mat the on sat cat the\n\nthe cat sat on the mat\n"
-        status, out, _ = typed("rank", words, stdin=candidates)
-        assert status == 0
-        assert [row["text"] for row in table(out)] == ["the cat sat on the mat", "mat the on sat cat the"]
-        ranked = lmzoo.rank(lmzoo.load(words), candidates.split("\n\n"))
-        assert float(table(out)[0]["logprob"]) == pytest.approx(ranked[0].logprob)
-        _, out, _ = typed("rank", words, "--json-lines", stdin=candidates)
-        assert json.loads(out.splitlines()[0])["text"] == "the cat sat on the mat"
-
-    def test_rank_reads_a_file(self, typed, words, text_file):
-        status, out, _ = typed("rank", words, text_file)
-        assert status == 0
-        assert len(table(out)) == 60
-
     def test_next(self, typed, words):
         status, out, _ = typed("next", words, "sat on", "--k", 2)
         assert status == 0

@@ -1,0 +1,101 @@
+"""Texts as they arrive: documents are handed on as soon as they are whole, and nothing else is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmzoo.reading import decode_blocks, read_blocks
+
+if TYPE_CHECKING:
+    from lmzoo.normalizers import Normalizer
+    from lmzoo.parts import Policy
+    from lmzoo.segments import Segments
+
+STDIN = "-"
+
+# what is read, scored and written at a time: much less and every call would cost more than its work
+_BLOCK_BYTES = 1 << 20
+
+
+def spoken(name: str) -> str:
+    """What an input is called in messages."""
+    return "standard input" if name == STDIN else name
+
+
+def text_blocks(name: str) -> Iterator[str]:
+    """The text of a file, or of standard input for `-`, in pieces; of a pipe as soon as something comes."""
+    if name == STDIN:
+        return decode_blocks(_arriving(), spoken(name))
+    return read_blocks(Path(name), _BLOCK_BYTES)
+
+
+def _arriving() -> Iterator[bytes]:
+    # read1 gives what is there, however little, instead of waiting for as much as was asked for
+    while chunk := sys.stdin.buffer.read1(_BLOCK_BYTES):  # type: ignore[union-attr]
+        yield chunk
+
+
+def lines_of(name: str) -> Iterator[str]:
+    """The lines of a file, or of standard input for `-`, without their ends."""
+    for text in whole_lines(text_blocks(name)):
+        yield from text.removesuffix("\n").split("\n")
+
+
+def documents_of(blocks: Iterator[str], policy: Policy, normalizer: Normalizer) -> Iterator[tuple[Segments, int]]:
+    """Documents in batches as they become whole, and how many blank lines each batch skipped.
+
+    Lines and paragraphs come batch by batch, the same as from the whole text; under `file` and `running` a text is one
+    document, which is whole at its end.
+    """
+    from lmzoo.parts import cut_segments
+
+    if policy == "line":
+        blocks = whole_lines(blocks)
+    elif policy == "paragraph":
+        blocks = whole_paragraphs(blocks, normalizer)
+    else:
+        blocks = iter(["".join(blocks)])
+    for text in blocks:
+        yield cut_segments(text, policy, normalizer)
+
+
+def whole_lines(blocks: Iterator[str]) -> Iterator[str]:
+    """The same text in pieces that end where a line ends; the last line of a text may have no end."""
+    waiting: list[str] = []
+    for block in blocks:
+        end = block.rfind("\n") + 1
+        if end:
+            yield "".join((*waiting, block[:end]))
+            waiting.clear()
+        if end < len(block):
+            waiting.append(block[end:])
+    if waiting:
+        yield "".join(waiting)
+
+
+def whole_paragraphs(blocks: Iterator[str], normalizer: Normalizer) -> Iterator[str]:
+    """The same text in pieces that end with a blank line; what is blank is decided once it is normalised."""
+    waiting: list[str] = []
+    for text in whole_lines(blocks):
+        end = _end_of_last_blank(text, normalizer)
+        if end:
+            yield "".join((*waiting, text[:end]))
+            waiting.clear()
+        if end < len(text):
+            waiting.append(text[end:])
+    if waiting:
+        yield "".join(waiting)
+
+
+def _end_of_last_blank(text: str, normalizer: Normalizer) -> int:
+    """Where the last blank line of a text ends, 0 if there is none."""
+    end = len(text)
+    while end:
+        start = text.rfind("\n", 0, end - 1) + 1
+        if not normalizer.apply(text[start:end].removesuffix("\n")).strip(" \t"):
+            return end
+        end = start
+    return 0

@@ -55,7 +55,18 @@ def evaluate_blocks(model: LanguageModel[Any], split: Split) -> list[Tally]:
 def document_tallies(model: LanguageModel[Any], split: Split, nats_N: Nats) -> list[Tally]:
     """The Tally of each document from the nats of all tokens (`token_nats`)."""
     bounds = itertools.pairwise(split.starts_D1.tolist())
-    return [_tally_between(model, split, nats_N, start, end) for start, end in bounds]
+    is_odd_N = np.isposinf(nats_N)
+    is_odd_N[split.oov_M] = True
+    # what is unknown or impossible is counted for itself; documents without either, the most of them, have one sum
+    n_odd_N1 = np.concatenate(([0], np.cumsum(is_odd_N)))
+    is_plain_D = np.diff(n_odd_N1[split.starts_D1]) == 0
+    sizes_D = zip(is_plain_D.tolist(), split.chars_D.tolist(), split.bytes_D.tolist(), strict=True)
+    return [
+        _plain_tally(model, split, float(nats_N[start:end].sum()), end - start, n_chars, n_bytes)
+        if is_plain
+        else _tally_between(model, split, nats_N, start, end)
+        for (start, end), (is_plain, n_chars, n_bytes) in zip(bounds, sizes_D, strict=True)
+    ]
 
 
 def block_bounds(split: Split) -> list[tuple[int, int]]:
@@ -198,5 +209,22 @@ def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start:
         unit=split.vocab.fingerprint,
         chars_known=is_whole and split.lossless,
         bytes_known=is_whole and split.lossless and NORMALIZERS[split.vocab.normalizer].lossless,
+        is_normalized=model.is_normalized,
+    )
+
+
+def _plain_tally(
+    model: LanguageModel[Any], split: Split, nats: float, n_tokens: int, n_chars: int, n_bytes: int
+) -> Tally:
+    """The Tally of a document all of whose tokens are known and possible."""
+    return Tally(
+        nll_nats=nats,
+        n_tokens=n_tokens,
+        n_chars=n_chars,
+        n_bytes=n_bytes,
+        finite_nll_nats=nats,
+        unit=split.vocab.fingerprint,
+        chars_known=split.lossless,
+        bytes_known=split.lossless and NORMALIZERS[split.vocab.normalizer].lossless,
         is_normalized=model.is_normalized,
     )

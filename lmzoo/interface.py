@@ -162,14 +162,14 @@ def matched_orders(model: LanguageModel[State], tokens_BxL: Tokens, state: State
 def select(model: LanguageModel[State], state: State, rows: npt.ArrayLike) -> State:
     """The state of some rows of a batch: the model's own method, or numpy indexing where the state is an array.
 
-    Raises `InputError` where a model has no such way, and for rows as `checked_rows` does.
+    Raises `TypeError` where a model has no such way, and `InputError` for rows as `checked_rows` does.
     """
     own = getattr(model, "select", None)
     if own is not None:
         return own(state, rows)  # type: ignore[no-any-return]
     if isinstance(state, np.ndarray):
         return state[checked_rows(rows, len(state))]  # type: ignore[no-any-return]
-    raise InputError(f"{type(model).__name__} has no select() and its state is no array")
+    raise TypeError(f"{type(model).__name__} has no select() and its state is no array")
 
 
 def checked_rows(rows: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.integer[Any]]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 
-# what is read, scored and written at a time: much less and every call would cost more than its work
-_BLOCK_BYTES = 1 << 20
+# what is read, scored and written at a time: with much less, every call would cost more than its work
+_BLOCK_BYTES = 1 << 16
 
 
 def spoken(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,8 @@ class _Scoring:
 
         nats_N = _nats_alone(self._model, split)
         oov = set(split.oov_M.tolist()) if self._per_token else set()
-        for d, tally in enumerate(document_tallies(self._model, split, nats_N)):
+        tallies = document_tallies(self._model, split, nats_N)
+        for d, tally in enumerate(tallies if split.lossless else _known_one_by_one(tallies, split)):
             if self._per_token:
                 self._write_tokens(split, d, n_before + d + 1, nats_N, oov)
             else:
@@ -171,6 +173,18 @@ def _nats_alone(model: LanguageModel[Any], split: Split) -> Nats:
 
     is_exact_in_batches = hasattr(model, "sequence_logprobs")
     return token_nats(model, split, batch_size=None if is_exact_in_batches else 1)
+
+
+def _known_one_by_one(tallies: Sequence[Tally], split: Split) -> Iterator[Tally]:
+    """Tallies of documents some of which the tokens do not give back: each is judged by itself, not by its batch."""
+    from lmzoo.normalizers import named_normalizer
+    from lmzoo.tokenizers import named_tokenizer
+
+    normalizer, tokenizer = named_normalizer(split.vocab.normalizer), named_tokenizer(split.vocab.tokenizer)
+    for tally, document in zip(tallies, split, strict=True):
+        text = normalizer.apply(document.text)
+        is_known = tally.n_chars > 0 and tokenizer.loses_nothing(text)
+        yield dataclasses.replace(tally, chars_known=is_known, bytes_known=is_known and normalizer.lossless)
 
 
 def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:

@@ -21,7 +21,6 @@ from lmzoo.corpus import Split
 from lmzoo.evaluation import MIN_BLOCKS, PIECES, Nats, block_bounds
 from lmzoo.markers import unescape_marker
 from lmzoo.tally import Tally
-from lmzoo.tokenizers import TOKENIZERS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -84,7 +83,7 @@ def block_sizes(split: Split, tally: Tally) -> dict[str, tuple[float, ...]]:
     bounds_B1 = bounds_of(split)
     has_chars, has_bytes = tally.bits_per_char_reason is None, tally.bits_per_byte_reason is None
     chars_B1 = characters_before(split, bounds_B1) if has_chars else np.zeros(0)
-    bytes_B1 = _places(split, split.bytes_D, _n_bytes, bounds_B1) if has_bytes else np.zeros(0)
+    bytes_B1 = _places(split, split.bytes_D, len, bounds_B1) if has_bytes else np.zeros(0)
     return {
         "block_tokens": tuple(np.diff(bounds_B1).tolist()),
         "block_chars": tuple(np.diff(chars_B1).tolist()),
@@ -133,7 +132,7 @@ def piece_nats(split: Split, nats_N: Nats) -> Floats:
 
 def characters_before(split: Split, tokens_B1: Ints) -> Floats:
     """The characters of the normalised text before some tokens; inside of a document they are apportioned."""
-    return _places(split, split.chars_D, len, tokens_B1)
+    return _places(split, split.chars_D, _n_chars, tokens_B1)
 
 
 def bytes_before(split: Split, chars_P1: Ints) -> Ints:
@@ -143,8 +142,8 @@ def bytes_before(split: Split, chars_P1: Ints) -> Ints:
     return np.cumsum([0, *sizes])
 
 
-def _places(split: Split, sizes_D: Ints, size: Callable[[str], int], bounds_B1: Ints) -> Floats:
-    """How many characters or bytes stand before some tokens; `size` is what a written symbol takes of them."""
+def _places(split: Split, sizes_D: Ints, size: Callable[[bytes], int], bounds_B1: Ints) -> Floats:
+    """How many characters or bytes stand before some tokens; `size` is what a symbol's bytes take of them."""
     written_N1 = np.concatenate(([0.0], np.cumsum(_written_sizes(split, size))))
     before_D1 = np.concatenate(([0], np.cumsum(sizes_D)))
     # the document that each bound lies in or starts; the end of the text starts none
@@ -158,11 +157,12 @@ def _places(split: Split, sizes_D: Ints, size: Callable[[str], int], bounds_B1: 
     return at_B1
 
 
-def _written_sizes(split: Split, size: Callable[[str], int]) -> Floats:
+def _written_sizes(split: Split, size: Callable[[bytes], int]) -> Floats:
     """What each token takes when written out, with what separates it from the next; an unknown one, their mean."""
     vocab = split.vocab
-    n_between = len(TOKENIZERS[vocab.tokenizer].join(("a", "b"))) - 2
-    sizes_V = np.array([size(unescape_marker(token)) + n_between for token in vocab.tokens], np.float64)
+    cutter = vocab.cutter
+    n_between = int(cutter.by_words)
+    sizes_V = np.array([size(cutter.spelled(unescape_marker(token))) + n_between for token in vocab.tokens], np.float64)
     if vocab.eos_id is not None:
         # a line end separates words too
         sizes_V[vocab.eos_id] = 1 - n_between
@@ -174,8 +174,9 @@ def _written_sizes(split: Split, size: Callable[[str], int]) -> Floats:
     return sizes_N
 
 
-def _n_bytes(text: str) -> int:
-    return len(text.encode())
+def _n_chars(spelled: bytes) -> int:
+    """The characters that start among some bytes of UTF-8: all bytes of one but its first are 10xxxxxx."""
+    return sum(byte & 0xC0 != 0x80 for byte in spelled)
 
 
 def _sums(values_N: Floats, bounds_B1: Ints) -> Floats:

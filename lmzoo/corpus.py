@@ -23,7 +23,7 @@ from lmzoo.parts import Policy, Text, cut_parts, named_policy, text_of
 from lmzoo.reading import joined_name, read_joined, read_text
 from lmzoo.segments import Segments
 from lmzoo.sources import Source, is_named, named_source
-from lmzoo.tokenizers import TOKENIZERS, named_tokenizer
+from lmzoo.tokenizers import kind_of, tokenizer_for
 from lmzoo.tokens import Tokens, normalized, tokens_of
 from lmzoo.vocab import Ids, Vocab, count_markers, encode_all, vocab_of
 
@@ -191,9 +191,10 @@ def load_corpus(
         name: a name in `sources.SOURCES`, a chain such as `markov:order=1`, or the path of a UTF-8 text.
         train, valid, test: paths; without `valid` the last tenth of the training text serves.  Several `train` paths
             are one text, one after the other.
-        tokens: `char` or `word` (default: the corpus's own, else `char`).
+        tokens: a name of `lmzoo.tokenizers`, such as `char`, `word` or `bpe:8000`, or the path of a trained
+            tokenizer.json (default: the corpus's own, else `char`).
         normalize: `letters`, `lower` or `none` (default: the corpus's own, else `none`).
-        documents: the context policy: file, line, paragraph or running (default: file for `char`, else line).
+        documents: the context policy: file, line, paragraph or running (default: line for words, file for all else).
         min_freq: rarer training tokens become `<unk>`.
 
     Raises:
@@ -268,17 +269,18 @@ def corpus_from_texts(
     built from the training part alone.
     """
     named_normalizer(normalize)
-    named_tokenizer(tokens)
+    kind = kind_of(tokens)
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
-    policy = named_policy(documents or ("line" if TOKENIZERS[tokens].by_words else "file"))
+    policy = named_policy(documents or kind.documents)
     normalizer = NORMALIZERS[normalize]
     parts, n_blank = cut_parts(texts, policy, normalizer)
-    tokens_of_part = {p: tokens_of(normalized(s, normalizer), TOKENIZERS[tokens]) for p, s in parts.items()}
+    tokenizer = tokenizer_for(tokens, lambda: normalized(parts["train"], normalizer))
+    tokens_of_part = {p: tokens_of(normalized(s, normalizer), tokenizer) for p, s in parts.items()}
     vocab = vocab_of(
         tokens_of_part["train"],
         normalizer=normalize,
-        tokenizer=tokens,
+        tokenizer=tokenizer,
         has_eos=policy != "file",
         n_starts=1 if policy == "running" else None,
         own_unk=own_unk,
@@ -312,7 +314,7 @@ def _nothing_left(part: str, name: str, given: Mapping[str, Text], normalizer: N
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
     """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy."""
     held = segments if isinstance(segments, Segments) else Segments.of(segments)
-    tokens = tokens_of(normalized(held, NORMALIZERS[vocab.normalizer]), TOKENIZERS[vocab.tokenizer])
+    tokens = tokens_of(normalized(held, NORMALIZERS[vocab.normalizer]), vocab.cutter)
     return _encoded(name, held, tokens, vocab, documents)
 
 
@@ -338,13 +340,13 @@ def _encoded(name: str, segments: Segments, tokens: Tokens, vocab: Vocab, docume
 
 
 def _count_markers(parts: Mapping[str, Segments], tokens_of_part: Mapping[str, Tokens], vocab: Vocab) -> int:
-    """Words of the text as read that read like a marker."""
-    tokenizer = TOKENIZERS[vocab.tokenizer]
-    if not tokenizer.by_words:
+    """Tokens of the text as read that read like a marker."""
+    tokenizer = vocab.cutter
+    if tokenizer.is_single:
         return 0
     is_as_read = NORMALIZERS[vocab.normalizer].lossless
     as_read = tokens_of_part.values() if is_as_read else (tokens_of(s, tokenizer) for s in parts.values())
-    return sum(count_markers(tokens, own_unk=vocab.own_unk) for tokens in as_read)
+    return sum(count_markers(tokens, own_unk=vocab.marks_unknown) for tokens in as_read)
 
 
 def _content_sha256(parts: Mapping[str, Segments]) -> str:

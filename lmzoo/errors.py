@@ -210,3 +210,8 @@ def named(name: str, table: Mapping[str, Named], kind: str) -> Named:
     if name not in table:
         raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
     return table[name]
+
+
+def missing_library(library: str, extra: str, what: str) -> MissingLibraryError:
+    """The error for something that needs a library of an extra; `what` names it, in the plural."""
+    return MissingLibraryError(f"{what} need the library {library}: python -m pip install 'lmzoo[{extra}]'")

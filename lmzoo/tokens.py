@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,8 @@ import numpy.typing as npt
 from lmzoo import compiled
 from lmzoo.normalizers import Normalizer
 from lmzoo.segments import Segments, blocks
-from lmzoo.tokenizers import Tokenizer
+from lmzoo.tokenizers import Tokenizer, pieces_of
+from lmzoo.tokenizers.byte_level import BYTE_SYMBOLS
 
 _LF = 10
 _SEPARATOR = re.compile(rb"[ \t\n]")
@@ -58,9 +61,12 @@ class Tokens:
 
 def tokens_of(segments: Segments, tokenizer: Tokenizer) -> Tokens:
     """The tokens of normalised segments."""
-    numbers_T, different = (_number_words if tokenizer.by_words else _number_chars)(segments)
-    lossless = not tokenizer.by_words or _are_single_spaced(segments, tokenizer)
-    return Tokens(numbers_T, different, segments.chars_S, lossless)
+    if tokenizer.name == "word":
+        return Tokens(*_number_words(segments), segments.chars_S, _are_single_spaced(segments))
+    if tokenizer.is_single:
+        number = _number_bytes if tokenizer.name == "byte" else _number_chars
+        return Tokens(*number(segments), segments.chars_S, lossless=True)
+    return _number_any(segments, tokenizer)
 
 
 def normalized(segments: Segments, normalizer: Normalizer) -> Segments:
@@ -80,14 +86,61 @@ def taken(table: npt.NDArray[np.int32], numbers_T: npt.NDArray[np.integer]) -> n
     return values_T
 
 
-def _blocks_of(array: npt.NDArray[np.integer], n: int = _BLOCK) -> Iterable[npt.NDArray[np.integer]]:
+def places_where(
+    holds: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]], values_T: npt.NDArray[Any]
+) -> npt.NDArray[np.int64]:
+    """The positions where something holds, without an answer for each position at once."""
+    places = [np.zeros(0, np.int64)]
+    for start, block in zip(range(0, len(values_T), _BLOCK), _blocks_of(values_T), strict=True):
+        places.append(np.flatnonzero(holds(block)) + start)
+    return np.concatenate(places)
+
+
+def _blocks_of(array: npt.NDArray[Any], n: int = _BLOCK) -> Iterable[npt.NDArray[Any]]:
     return (array[i : i + n] for i in range(0, len(array), n))
 
 
-def _are_single_spaced(segments: Segments, tokenizer: Tokenizer) -> bool:
+def _number_any(segments: Segments, tokenizer: Tokenizer) -> Tokens:
+    """Tokens of a tokenizer that is known by what it does alone, some texts at a time."""
+    numbers: defaultdict[str, int] = defaultdict(itertools.count(1).__next__)
+    numbers_T = array("i")
+    lossless = True
+    for batch in _batches(_pieces(segments, tokenizer)):
+        texts = [text for text, _ in batch]
+        split = tokenizer.split_many(texts) if tokenizer.split_many else map(tokenizer.split, texts)
+        for (text, is_end), tokens in zip(batch, split, strict=True):
+            numbers_T.extend(map(numbers.__getitem__, tokens))
+            if is_end:
+                numbers_T.append(0)
+            lossless = lossless and tokenizer.gives_back(text, tokens)
+    return Tokens(np.frombuffer(numbers_T, np.int32), list(numbers), segments.chars_S, lossless)
+
+
+def _pieces(segments: Segments, tokenizer: Tokenizer) -> Iterator[tuple[str, bool]]:
+    """Segments, and whether they end there: long ones come in pieces, where no white space gets lost by that."""
+    places = tokenizer.places if tokenizer.is_lossless else None
+    for segment in segments:
+        *firsts, last = pieces_of(segment, places, _BLOCK)
+        yield from ((piece, False) for piece in firsts)
+        yield last, True
+
+
+def _batches(pieces: Iterable[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+    batch: list[tuple[str, bool]] = []
+    n_chars = 0
+    for piece in pieces:
+        batch.append(piece)
+        n_chars += len(piece[0])
+        if n_chars >= _BLOCK or len(batch) >= _BLOCK:
+            yield batch
+            batch, n_chars = [], 0
+    yield batch
+
+
+def _are_single_spaced(segments: Segments) -> bool:
     data, start, end = segments.data, segments.start, segments.end
     has_others = segments.n_inner_ends or data.find(b"\t", start, end) >= 0 or data.find(b"  ", start, end) >= 0
-    return not has_others or all(map(tokenizer.loses_nothing, segments))
+    return not has_others or not any(gap in text.strip(" \t\n") for text in segments for gap in ("\t", "\n", "  "))
 
 
 def _number_words(segments: Segments) -> tuple[npt.NDArray[np.int32], list[str]]:
@@ -128,22 +181,40 @@ def number_words(data: bytes, start: int = 0, end: int | None = None) -> tuple[n
 
 def _number_chars(segments: Segments) -> tuple[npt.NDArray[np.integer], list[str]]:
     """Characters of all segments, numbered by code point, with a 0 for the end of each segment."""
-    is_seen = np.zeros(_N_CODE_POINTS, bool)
-    for codes in _code_points(segments):
-        is_seen[codes] = True
-    # the LFs behind segments are no characters of theirs
+    numbers_T, seen_K = _number_codes(lambda: _code_points(segments), segments, segments.chars_S, _N_CODE_POINTS)
+    return numbers_T, [chr(code) for code in seen_K.tolist()]
+
+
+def _number_bytes(segments: Segments) -> tuple[npt.NDArray[np.integer], list[str]]:
+    """Bytes of all segments, numbered in turn, with a 0 for the end of each segment."""
+    data_N = np.frombuffer(segments.view, np.uint8)
+    numbers_T, seen_K = _number_codes(lambda: _blocks_of(data_N), segments, segments.bytes_S, len(BYTE_SYMBOLS))
+    return numbers_T, [BYTE_SYMBOLS[byte] for byte in seen_K.tolist()]
+
+
+def _number_codes(
+    codes: Callable[[], Iterable[npt.NDArray[np.integer]]],
+    segments: Segments,
+    sizes_S: npt.NDArray[np.int64],
+    n_codes: int,
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
+    """Numbers of the codes of segments with their LFs, block by block, and the code of each number from 1 on."""
+    is_seen = np.zeros(n_codes, bool)
+    for block in codes():
+        is_seen[block] = True
+    # the LFs behind segments are no tokens
     is_seen[_LF] = segments.n_inner_ends > 0
     seen_K = np.flatnonzero(is_seen)
     table: npt.NDArray[np.integer] = np.zeros(max(int(seen_K.max(initial=0)), _LF) + 1, np.min_scalar_type(len(seen_K)))
     table[seen_K] = np.arange(1, len(seen_K) + 1)
-    ends_S = np.cumsum(segments.chars_S + 1) - 1
+    ends_S = np.cumsum(sizes_S + 1) - 1
     numbers_T = np.empty(int(ends_S[-1]) + 1 if len(segments) else 0, table.dtype)
     n = 0
-    for codes in _code_points(segments):
-        numbers_T[n : n + len(codes)] = table[codes]
-        n += len(codes)
+    for block in codes():
+        numbers_T[n : n + len(block)] = table[block]
+        n += len(block)
     numbers_T[ends_S] = 0
-    return numbers_T, [chr(code) for code in seen_K.tolist()]
+    return numbers_T, seen_K
 
 
 def _code_points(segments: Segments) -> Iterator[npt.NDArray[np.integer]]:

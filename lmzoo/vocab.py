@@ -17,8 +17,8 @@ from lmzoo.errors import InputError, TokenError
 from lmzoo.markers import BOS, EOS, MARKERS, UNK, escape_marker, unescape_marker
 from lmzoo.normalizers import NORMALIZERS, named_normalizer
 from lmzoo.segments import Segments
-from lmzoo.tokenizers import TOKENIZERS, named_tokenizer
-from lmzoo.tokens import Tokens, taken, tokens_of
+from lmzoo.tokenizers import Tokenizer, restored_tokenizer, tokenizer_for
+from lmzoo.tokens import Tokens, places_where, taken, tokens_of
 
 Ids = npt.NDArray[np.int32]
 
@@ -33,7 +33,8 @@ class Vocab:
     Args:
         tokens: the symbols, reserved ones first; the position is the id.
         counts_V: how often each occurs in the training text (`<unk>`: words that fell below `min_freq`).
-        normalizer, tokenizer: names in `NORMALIZERS` and `TOKENIZERS`; `encode` applies both.
+        normalizer, tokenizer: names of both, as `NORMALIZERS` and `lmzoo.tokenizers` have them; `encode` applies both.
+        tokenizer_state: what the tokenizer was trained to, where it was.
         own_unk: the text marks its unknown words as `<unk>` itself (Penn Treebank, WikiText): such a token is
             `<unk>`, scored like any word, and no OOV.
     """
@@ -45,15 +46,17 @@ class Vocab:
     own_unk: bool = False
     min_freq: int = 1
     spelling: Spelling | None = field(default=None, repr=False, compare=False)
+    tokenizer_state: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         named_normalizer(self.normalizer)
-        named_tokenizer(self.tokenizer)
+        # the state of a tokenizer that was named by its file is part of the vocabulary from now on
+        object.__setattr__(self, "tokenizer_state", self.cutter.state)
         if self.tokens[:2] != (UNK, BOS):
             raise InputError(f"a vocabulary starts with {UNK} and {BOS}, got {self.tokens[:2]}")
         if len(self.tokens) != len(self.counts_V):
             raise InputError(f"{len(self.tokens)} tokens but {len(self.counts_V)} counts")
-        if not TOKENIZERS[self.tokenizer].by_words:
+        if self.cutter.is_single:
             long = next((t for t in self.tokens if len(t) != 1 and t not in MARKERS), None)
             if long is not None:
                 raise InputError(
@@ -62,6 +65,16 @@ class Vocab:
 
     unk_id = 0
     bos_id = 1
+
+    @cached_property
+    def cutter(self) -> Tokenizer:
+        """The tokenizer itself."""
+        return restored_tokenizer(self.tokenizer, self.tokenizer_state)
+
+    @property
+    def marks_unknown(self) -> bool:
+        """Whether a token `<unk>` of the text is the symbol: the text has it on purpose, and its words are tokens."""
+        return self.own_unk and self.cutter.by_words
 
     @property
     def eos_id(self) -> int | None:
@@ -83,7 +96,9 @@ class Vocab:
     @cached_property
     def fingerprint(self) -> str:
         """16 hex digits that two vocabularies share only if they map every text to the same ids."""
-        parts = [self.normalizer, self.tokenizer, self.own_unk, list(self.tokens)]
+        # a trained tokenizer is what it was trained to, whatever it is called
+        tokenizer = self.tokenizer if self.tokenizer_state is None else {"state": self.tokenizer_state}
+        parts = [self.normalizer, tokenizer, self.own_unk, list(self.tokens)]
         return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()[:16]
 
     def encode(self, text: str) -> Ids:
@@ -94,7 +109,7 @@ class Vocab:
         """Ids of a normalised text and the positions of those that are out of vocabulary."""
         if self.tokenizer == "char":
             return self._encode_chars(text)
-        return self.encode_tokens(TOKENIZERS[self.tokenizer].split(text))
+        return self.encode_tokens(self.cutter.split(text))
 
     def encode_tokens(self, tokens: Sequence[str]) -> tuple[Ids, Ids]:
         """Ids of tokens as the tokenizer gave them (literal markers not yet escaped), and the OOV positions."""
@@ -113,7 +128,7 @@ class Vocab:
     def _raw_token_to_id(self) -> Mapping[str, int]:
         """From tokens as they stand in the text, where a literal `<unk>` is written without its backslash."""
         lookup = {unescape_marker(t): i for i, t in enumerate(self.tokens) if t not in MARKERS}
-        if self.own_unk:
+        if self.marks_unknown:
             lookup[UNK] = self.unk_id
         return lookup
 
@@ -155,7 +170,7 @@ class Vocab:
                 names.append("\n")
             elif token != BOS:
                 names.append(unescape_marker(token))
-        return TOKENIZERS[self.tokenizer].join(names)
+        return self.cutter.join(names)
 
     def spelling_nats(self, token: str) -> float:
         """What the spelling of an out-of-vocabulary token costs; infinite where the vocabulary knows no spelling."""
@@ -171,6 +186,7 @@ class Vocab:
             "min_freq": self.min_freq,
             "counts": self.counts_V.tolist(),
             "spelling": None if self.spelling is None else self.spelling.to_header(),
+            **({} if self.tokenizer_state is None else {"tokenizer_state": self.tokenizer_state}),
         }
 
     @classmethod
@@ -184,6 +200,7 @@ class Vocab:
             own_unk=header["own_unk"],
             min_freq=header["min_freq"],
             spelling=None if spelling is None else Spelling(**spelling),
+            tokenizer_state=header.get("tokenizer_state"),
         )
 
 
@@ -191,8 +208,8 @@ class Vocab:
 class Spelling:
     """What an out-of-vocabulary token is charged for bits per character: its spelling by a character unigram.
 
-    The characters of the training text with add-one smoothing, a mark that ends a word (0 for single characters), and
-    an escape to a code point chosen uniformly for characters never seen.
+    The characters of the training text with add-one smoothing, a mark that ends a token (0 where all tokens are single
+    characters), and an escape to a code point chosen uniformly for characters never seen.
     """
 
     counts: Mapping[str, int]
@@ -230,11 +247,12 @@ def build_vocab(
     Ids fall by frequency, ties by the token itself, so the result does not depend on the order of the documents.
     `n_starts`: how many of them open with `<s>` (None: all; running text has one start and many ends).
     """
-    named_tokenizer(tokenizer)
+    segments = Segments.of(documents)
+    cutter = tokenizer_for(tokenizer, lambda: segments)
     return vocab_of(
-        tokens_of(Segments.of(documents), TOKENIZERS[tokenizer]),
+        tokens_of(segments, cutter),
         normalizer=normalizer,
-        tokenizer=tokenizer,
+        tokenizer=cutter,
         has_eos=has_eos,
         n_starts=n_starts,
         own_unk=own_unk,
@@ -259,33 +277,51 @@ def vocab_of(
     tokens: TokenCounts,
     *,
     normalizer: str,
-    tokenizer: str,
+    tokenizer: Tokenizer,
     has_eos: bool,
     n_starts: int | None,
     own_unk: bool,
     min_freq: int,
 ) -> Vocab:
-    """The vocabulary of training documents already cut into tokens; see `build_vocab`."""
+    """The vocabulary of training documents already cut into tokens; see `build_vocab`.
+
+    Where the tokenizer's symbols are a closed set, it holds every one of them, and `min_freq` leaves none out.
+    """
     if min_freq < 1:
         raise InputError(f"min_freq must be at least 1, got {min_freq}")
-    by_words, different, counts_K = TOKENIZERS[tokenizer].by_words, tokens.different, tokens.counts_K
+    closed = tokenizer.symbols
+    different, counts_K = _with_unseen(tokens, closed)
     by_token_K = np.array(sorted(range(len(different)), key=different.__getitem__), np.int64)
     order_K = by_token_K[np.argsort(-counts_K[by_token_K], kind="stable")]
-    kept = [k for k in order_K[counts_K[order_K] >= min_freq].tolist() if not (own_unk and different[k] == UNK)]
+    if closed is not None:
+        known, min_freq = set(closed), 1
+        kept = [k for k in order_K.tolist() if different[k] in known]
+    else:
+        is_symbol = own_unk and tokenizer.by_words
+        kept = [k for k in order_K[counts_K[order_K] >= min_freq].tolist() if not (is_symbol and different[k] == UNK)]
     # the text's own <unk>, where it has one, and what is too rare
     reserved = {UNK: int(counts_K.sum() - counts_K[kept].sum())}
     reserved[BOS] = tokens.n_segments if n_starts is None else n_starts
     if has_eos:
         reserved[EOS] = tokens.n_segments
     return Vocab(
-        tokens=(*reserved, *(escape_marker(different[k]) if by_words else different[k] for k in kept)),
+        tokens=(*reserved, *(escape_marker(different[k]) for k in kept)),
         counts_V=np.concatenate((list(reserved.values()), counts_K[kept])),
         normalizer=normalizer,
-        tokenizer=tokenizer,
+        tokenizer=tokenizer.name,
+        tokenizer_state=tokenizer.state,
         own_unk=own_unk,
         min_freq=min_freq,
-        spelling=_spelling_of(different, counts_K, by_words=by_words),
+        spelling=_spelling_of(tokens.different, tokens.counts_K, has_ends=not tokenizer.is_single),
     )
+
+
+def _with_unseen(tokens: TokenCounts, closed: Sequence[str] | None) -> tuple[Sequence[str], npt.NDArray[np.int64]]:
+    """The different tokens and their counts, and behind them those of a closed set that do not occur."""
+    different, counts_K = tokens.different, tokens.counts_K
+    seen = set(different)
+    unseen = [symbol for symbol in closed or () if symbol not in seen]
+    return [*different, *unseen], np.concatenate((counts_K, np.zeros(len(unseen), np.int64)))
 
 
 class Encoded(NamedTuple):
@@ -300,21 +336,23 @@ class Encoded(NamedTuple):
 def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
     """Encode segments that the vocabulary's tokenizer cut, each followed by `eos_id` if given."""
     numbers_T = tokens.numbers_T
-    lengths_S = np.diff(np.flatnonzero(numbers_T == 0), prepend=-1)
+    lengths_S = np.diff(places_where(lambda block: block == 0, numbers_T), prepend=-1)
     if eos_id is None:
         numbers_T, lengths_S = numbers_T[numbers_T != 0], lengths_S - 1
     ids_K1 = np.insert(vocab.ids_of(tokens.different), 0, eos_id or 0)
-    ids_N = taken(ids_K1, numbers_T)
-    oov_M = np.flatnonzero(ids_N < 0)
-    unknown_K = np.flatnonzero(ids_K1 < 0)
+    is_unknown_K1 = ids_K1 < 0
+    oov_M = places_where(is_unknown_K1.__getitem__, numbers_T) if is_unknown_K1.any() else np.zeros(0, np.int64)
+    unknown_K = np.flatnonzero(is_unknown_K1)
     nats_K1 = np.zeros(len(ids_K1))
     nats_K1[unknown_K] = [vocab.spelling_nats(tokens.different[k - 1]) for k in unknown_K.tolist()]
-    ids_N[oov_M] = vocab.unk_id
-    return Encoded(ids_N=ids_N, lengths_S=lengths_S, oov_M=oov_M, spelling_nats_M=nats_K1[numbers_T[oov_M]])
+    ids_K1[unknown_K] = vocab.unk_id
+    return Encoded(
+        ids_N=taken(ids_K1, numbers_T), lengths_S=lengths_S, oov_M=oov_M, spelling_nats_M=nats_K1[numbers_T[oov_M]]
+    )
 
 
 def count_markers(tokens: Tokens, *, own_unk: bool) -> int:
-    """How many words of a text read like a marker without being one; `own_unk`: `<unk>` is one."""
+    """How many tokens of a text read like a marker without being one; `own_unk`: `<unk>` is one."""
     ends_like_one = ((k, word) for k, word in enumerate(tokens.different) if word.endswith(MARKERS))
     like = [k for k, word in ends_like_one if escape_marker(word) != word and not (own_unk and word == UNK)]
     return int(tokens.counts_K[like].sum())
@@ -325,13 +363,13 @@ def code_points(text: str) -> npt.NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _spelling_of(different: Sequence[str], counts_K: npt.NDArray[np.int64], *, by_words: bool) -> Spelling:
+def _spelling_of(different: Sequence[str], counts_K: npt.NDArray[np.int64], *, has_ends: bool) -> Spelling:
     codes, places = np.unique(code_points("".join(different)), return_inverse=True)
     # whole numbers, exact in float64
     counts = np.bincount(places, np.repeat(counts_K, [len(token) for token in different])).astype(np.int64)
     return Spelling(
         counts=dict(zip(map(chr, codes.tolist()), counts.tolist(), strict=True)),
-        n_ends=int(counts_K.sum()) if by_words else 0,
+        n_ends=int(counts_K.sum()) if has_ends else 0,
     )
 
 

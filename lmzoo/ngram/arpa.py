@@ -27,7 +27,7 @@ from lmzoo.ngram.prune import largest_sum
 from lmzoo.ngram.smoothing import Table
 from lmzoo.ngram.trie import from_keys
 from lmzoo.normalizers import named_normalizer
-from lmzoo.tokenizers import named_tokenizer
+from lmzoo.tokenizers import restored_tokenizer
 
 Floats = npt.NDArray[np.float64]
 
@@ -98,11 +98,13 @@ def _lines(words: Sequence[str], table: Table, *, is_highest: bool) -> Iterator[
 def read_arpa(path: str | Path, *, tokenizer: str = "word", normalizer: str = "none") -> NgramModel:
     """Read a model.  The file knows words only, so tokenizer and normaliser are the caller's to say.
 
+    A tokenizer that is learned from text is given by the path of its tokenizer.json.
+
     Made up for, with an `ArpaWarning`: a missing `<unk>` (a floor of 10^-100), a count that differs from the header's,
     a history that is not listed, a highest order with back-offs (the file was cut down).  An absent back-off is 0.
     Raises `ArpaError` with the line at fault.
     """
-    named_tokenizer(tokenizer)
+    restored_tokenizer(tokenizer, None)
     named_normalizer(normalizer)
     file = ArpaFile(Path(path))
     vocab, sections = file.read(tokenizer, normalizer)

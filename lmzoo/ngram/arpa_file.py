@@ -23,7 +23,7 @@ from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import Keys
 from lmzoo.ngram.smoothing import Table
 from lmzoo.reading import decode_blocks
-from lmzoo.tokenizers import TOKENIZERS
+from lmzoo.tokenizers import restored_tokenizer
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -184,7 +184,7 @@ class ArpaFile:
         words = names.tokens
         if UNK not in words:
             self.warn(f"has no {UNK}; unknown words get probability 10^{LOG10_UNKNOWN:g}")
-        if not TOKENIZERS[tokenizer].by_words and (
+        if restored_tokenizer(tokenizer, None).is_single and (
             long := next((w for w in words if len(w) != 1 and w not in MARKERS), None)
         ):
             raise self.fail(f"{long!r} is no single character, so the tokenizer is not {tokenizer!r}; take 'word'")

@@ -18,7 +18,6 @@ from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Counts, Level
 from lmzoo.ngram.discounts import ESTIMATES, Discounts
 from lmzoo.normalizers import NORMALIZERS
-from lmzoo.tokenizers import TOKENIZERS
 from lmzoo.vocab import Vocab
 
 # a text, which the vocabulary cuts into tokens, or the ids of tokens
@@ -139,7 +138,7 @@ class NgramCounts:
         normalized = NORMALIZERS[vocab.normalizer].apply(text)
         ids_K, unknown_M = vocab.encode_normalized(normalized)
         if len(unknown_M):
-            token = TOKENIZERS[vocab.tokenizer].split(normalized)[unknown_M[0]]
+            token = vocab.cutter.split(normalized)[unknown_M[0]]
             kept = f" at least {vocab.min_freq} times" if vocab.min_freq > 1 else ""
             raise InputError(
                 f"{token!r} does not occur in the training text{kept}.{did_you_mean(token, vocab.token_to_id)}"

@@ -12,15 +12,16 @@ from lmzoo.normalizers import Normalizer
 from lmzoo.parts import Policy, cut_segments
 from lmzoo.reading import check_encodable, read_blocks, with_line_feeds
 from lmzoo.segments import Segments
-from lmzoo.tokenizers import Tokenizer
+from lmzoo.tokenizers import last_place
 
 # characters of segments worked on at once, and bytes of a file read at once
 CHUNK_CHARS = 1 << 20
 
-_END_OF_LETTERS = re.compile(r"[A-Za-z](?=[^A-Za-z])")
-_SEPARATORS = " \t\n"
+_END_OF_LETTERS = re.compile(r"(?<=[A-Za-z])(?=[^A-Za-z])")
+_BEFORE_SPACE = r"(?=[ \t\n])"
 
 Pieces = Iterator[str]
+Places = re.Pattern[str] | None
 
 
 class Chunk(NamedTuple):
@@ -66,25 +67,26 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def chunks_of(texts: Iterable[Pieces], policy: Policy, normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
+def chunks_of(texts: Iterable[Pieces], policy: Policy, normalizer: Normalizer, places: Places) -> Iterator[Chunk]:
     """The segments of texts as a corpus has them, a bounded number of characters at a time.
 
-    Only a paragraph, and what has no place where it could be cut in two, is in memory as a whole however long.
+    `places`: where its tokenizer allows a text to be cut.  Only a paragraph, and what has no place where it could be
+    cut in two, is in memory as a whole however long.
     """
     if policy == "file":
-        return _whole_texts(texts, normalizer, tokenizer)
+        return _whole_texts(texts, normalizer, places)
     if policy == "paragraph":
         return _paragraphs(_in_batches(_ended(texts, "\n\n")), normalizer)
-    return _lines(_in_batches(_ended(texts, "\n")), normalizer, tokenizer)
+    return _lines(_in_batches(_ended(texts, "\n")), normalizer, places)
 
 
-def _whole_texts(texts: Iterable[Pieces], normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
+def _whole_texts(texts: Iterable[Pieces], normalizer: Normalizer, places: Places) -> Iterator[Chunk]:
     """Short texts together, long ones in parts."""
     short: list[str] = []
     n_chars = 0
     for pieces in texts:
         waiting, is_open = "", False
-        place_to_cut = _Patient(normalizer, tokenizer)
+        place_to_cut = _Patient(normalizer, places)
         for piece in pieces:
             waiting += piece
             cut = place_to_cut(waiting)
@@ -101,9 +103,9 @@ def _whole_texts(texts: Iterable[Pieces], normalizer: Normalizer, tokenizer: Tok
     yield Chunk(Segments.of(short), is_open=False)
 
 
-def _lines(batches: Iterable[str], normalizer: Normalizer, tokenizer: Tokenizer) -> Iterator[Chunk]:
+def _lines(batches: Iterable[str], normalizer: Normalizer, places: Places) -> Iterator[Chunk]:
     waiting, is_open = "", False
-    place_to_cut = _Patient(normalizer, tokenizer)
+    place_to_cut = _Patient(normalizer, places)
     for batch in batches:
         n_before = len(waiting)
         waiting += batch
@@ -159,8 +161,8 @@ def _in_batches(pieces: Iterable[str]) -> Iterator[str]:
 class _Patient:
     """Where a text that grows can be cut; where there was no place, none is looked for until it is twice as long."""
 
-    def __init__(self, normalizer: Normalizer, tokenizer: Tokenizer) -> None:
-        self._normalizer, self._tokenizer = normalizer, tokenizer
+    def __init__(self, normalizer: Normalizer, places: Places) -> None:
+        self._normalizer, self._places = normalizer, places
         self._n_chars = self._least = 0
 
     def __call__(self, waiting: str) -> int:
@@ -168,31 +170,19 @@ class _Patient:
         self._n_chars = len(waiting)
         if not is_another and len(waiting) < self._least:
             return 0
-        cut = _cut(waiting, self._normalizer, self._tokenizer)
+        cut = _cut(waiting, self._normalizer, self._places)
         self._least = 0 if cut else 2 * len(waiting)
         return cut
 
 
-def _cut(text: str, normalizer: Normalizer, tokenizer: Tokenizer) -> int:
+def _cut(text: str, normalizer: Normalizer, places: Places) -> int:
     """Where a long text can be cut in two parts that are normalised and tokenized each alone; 0: nowhere, or short.
 
-    White space runs become one space under `letters`, and no word may be cut.
+    White space runs become one space under `letters`; how other normalisers rewrite a character may depend on those
+    around it, but not across white space.
     """
-    if len(text) < CHUNK_CHARS:
+    if len(text) < CHUNK_CHARS or places is None:
         return 0
     if normalizer.name == "letters":
-        return _last_end_of_letters(text)
-    if normalizer.lossless and not tokenizer.by_words:
-        return len(text)
-    return max(0, *(text.rfind(separator) for separator in _SEPARATORS))
-
-
-def _last_end_of_letters(text: str) -> int:
-    """The last place between a letter and what is none."""
-    reach = 1 << 8
-    while True:
-        start = max(len(text) - reach, 0)
-        found = [match.end() for match in _END_OF_LETTERS.finditer(text, start)]
-        if found or not start:
-            return found[-1] if found else 0
-        reach <<= 3
+        return last_place(text, _END_OF_LETTERS)
+    return last_place(text, places if normalizer.lossless else re.compile(f"(?:{places.pattern}){_BEFORE_SPACE}"))

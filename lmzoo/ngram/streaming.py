@@ -15,12 +15,12 @@ from lmzoo.errors import InputError, TokenError, TooShortError, VocabularyMismat
 from lmzoo.ngram.columns import Column, Room, Spool
 from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.model import NgramModel
-from lmzoo.ngram.reading import CHUNK_CHARS, chunks_of, items_of, texts_of
+from lmzoo.ngram.reading import CHUNK_CHARS, Chunk, Places, chunks_of, items_of, texts_of
 from lmzoo.ngram.trainer import model_of, room_for
 from lmzoo.normalizers import named_normalizer
 from lmzoo.parts import Policy, cut_segments, named_policy
 from lmzoo.spec import configure
-from lmzoo.tokenizers import named_tokenizer
+from lmzoo.tokenizers import Tokenizer, kind_of
 from lmzoo.tokens import normalized, taken, tokens_of
 from lmzoo.vocab import Ids, Vocab, vocab_of
 
@@ -41,7 +41,7 @@ def train_ngram(
     max_memory: str | int | None = None,
     **options: Any,
 ) -> NgramModel:
-    """A counting model of all of a text, which is read once, from first to last, and never held as a whole.
+    """A counting model of all of a text, which is read from first to last and never held as a whole.
 
     Args:
         source: a path (str or Path); or an iterable of texts (str), each cut into documents like a file that holds it,
@@ -49,7 +49,8 @@ def train_ngram(
             is to be predicted.
         vocab: the vocabulary, with its own tokenizer and normaliser; None: that of the text.
         order, smoothing, options: of `NgramConfig`: cutoffs, prune, discounts, …
-        tokens: `word` or `char`.
+        tokens: a name of `lmzoo.tokenizers`, such as `word`, `char` or `bpe:8000`, or the path of a tokenizer.json.
+            What is learned from the text (`bpe`, `unigram-lm`) has it read twice, so it has to be in files or a list.
         normalize: `none`, `lower` or `letters`.
         documents: the context policy: file, line, paragraph or running (default: line where documents end, else file).
         min_freq: rarer tokens become `<unk>`.
@@ -82,10 +83,13 @@ class _Reader:
     ) -> None:
         self._vocab = _checked_vocab(vocab, tokens, normalize)
         self._normalizer = named_normalizer(vocab.normalizer if vocab else normalize)
-        self._tokenizer = named_tokenizer(vocab.tokenizer if vocab else tokens)
+        self._kind = kind_of(tokens) if vocab is None else None
         self._documents = documents
-        has_ends = self._tokenizer.by_words if vocab is None else vocab.eos_id is not None
-        self._policy: Policy = named_policy(documents or ("line" if has_ends else "file"))
+        if self._kind is not None:
+            default = self._kind.documents
+        else:
+            default = "line" if vocab is not None and vocab.eos_id is not None else "file"
+        self._policy: Policy = named_policy(documents or default)
         self._min_freq = min_freq
 
     def read(self, source: Any, room: Room) -> tuple[Column, Vocab]:
@@ -117,19 +121,34 @@ class _Reader:
 
     def _read_texts(self, source: Any, room: Room) -> tuple[Column, Vocab]:
         numbering = _Numbering(room.spool(np.int32))
-        for chunk in chunks_of(texts_of(source), self._policy, self._normalizer, self._tokenizer):
-            tokens = tokens_of(normalized(chunk.segments, self._normalizer), self._tokenizer)
-            numbering.add(tokens, is_open=chunk.is_open)
+        tokenizer = self._tokenizer_for(source)
+        for chunk in self._chunks(source, tokenizer.places):
+            numbering.add(tokens_of(chunk.segments, tokenizer), is_open=chunk.is_open)
         vocab = self._vocab or vocab_of(
             numbering,
             normalizer=self._normalizer.name,
-            tokenizer=self._tokenizer.name,
+            tokenizer=tokenizer,
             has_eos=self._policy != "file",
             n_starts=1 if self._policy == "running" else None,
             own_unk=False,
             min_freq=self._min_freq,
         )
         return self._stream(numbering, vocab, room), vocab
+
+    def _tokenizer_for(self, source: Any) -> Tokenizer:
+        """The vocabulary's tokenizer, or that of the name; where it is learned from the text, after a first reading."""
+        if self._kind is None:
+            assert self._vocab is not None
+            return self._vocab.cutter
+        if not self._kind.is_trained:
+            return self._kind.make(())
+        _require_twice(source, self._kind.name)
+        return self._kind.make(s for chunk in self._chunks(source, self._kind.places) for s in chunk.segments)
+
+    def _chunks(self, source: Any, places: Places) -> Iterator[Chunk]:
+        """The segments of the source, normalised."""
+        for chunk in chunks_of(texts_of(source), self._policy, self._normalizer, places):
+            yield chunk._replace(segments=normalized(chunk.segments, self._normalizer))
 
     def _stream(self, numbering: _Numbering, vocab: Vocab, room: Room) -> Column:
         """Ids for numbers, with `</s>` and `<s>` between documents."""
@@ -215,6 +234,20 @@ class _Numbering:
         numbers_T = taken(number_K1, tokens.numbers_T)
         self.spool.append(numbers_T[:-1] if is_open else numbers_T)
         self.n_segments += tokens.n_segments - is_open
+
+
+def _require_twice(source: Any, name: str) -> None:
+    """Raise `InputError` for a source that cannot be read twice."""
+    items = [Path(source)] if isinstance(source, str | Path) else source
+    if not isinstance(items, list | tuple) or any(_is_pipe(item) for item in items):
+        raise InputError(
+            f"{name} is learned from the text before the text is counted, so it is read twice; give files or a list of "
+            "texts, or the vocabulary of another model"
+        )
+
+
+def _is_pipe(item: Any) -> bool:
+    return isinstance(item, Path) and item.exists() and not (item.is_file() or item.is_dir())
 
 
 def _batches(documents: Iterable[Ids]) -> Iterator[list[Ids]]:

@@ -76,7 +76,7 @@ def test_pieces_of_any_size_make_the_same_segments(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK_CHARS", size)
         found: list[list[str]] = [[]]
-        for segments, is_open in reading.chunks_of([iter(pieces)], policy, normalizer, tokenizer):  # type: ignore[arg-type]
+        for segments, is_open in reading.chunks_of([iter(pieces)], policy, normalizer, tokenizer.places):  # type: ignore[arg-type]
             for i, segment in enumerate(segments):
                 found[-1] += tokenizer.split(normalizer.apply(segment))
                 if not is_open or i < len(segments) - 1:

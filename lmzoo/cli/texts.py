@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lmzoo.normalizers import NORMALIZERS
-from lmzoo.tokenizers import TOKENIZERS
+from lmzoo.tokenizers import TOKENIZER_KINDS
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Corpus
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _TOKENS_HELP = (
-    f"How text is cut: {' or '.join(sorted(TOKENIZERS))} (default: the corpus's own, else char). Words stand between "
+    f"How text is cut: {', '.join(TOKENIZER_KINDS)} (default: the corpus's own, else char). Words stand between "
     "spaces, tabs and line ends. A literal <s>, </s> or <unk> in the text is never the internal symbol: as characters "
     "it is spelled out like anything else; as words it is kept as a token of its own with a backslash before it, and "
     "counted. Only ptb and wikitext-2 use <unk> on purpose: there it is the vocabulary's <unk>."

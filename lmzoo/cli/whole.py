@@ -29,7 +29,7 @@ def train_on_all(spec: str, texts: Sequence[str], output: str, *, valid: str | N
     # as for a text that is cut: characters unless words are asked for
     reading = {"tokens": "char", **{name: value for name, value in options.items() if value is not None}}
     held_out = None if valid is None else Path(valid)
-    model = train_ngram(map(Path, texts), valid=held_out, **reading, **dataclasses.asdict(config))
+    model = train_ngram([*map(Path, texts)], valid=held_out, **reading, **dataclasses.asdict(config))
     storage.save(model, output)
     n_tokens = int(model.vocab.counts_V.sum() - model.vocab.counts_V[model.vocab.bos_id])
     size = f"{n_tokens} training tokens, {len(model.vocab)} symbols"

@@ -1,8 +1,8 @@
 """How good a model is, as a record holds it: the sums of a split, what follows from them, and the blocks below them.
 
 Intervals and tests rest on the blocks.  Where a block is a piece of a document, the document's characters and bytes
-are apportioned to it by what its tokens' symbols would take when written out.  For one-character tokens that is exact;
-in any case the blocks' characters and bytes add up to the text's.
+are apportioned to it by what its tokens' symbols would take when written out.  That is exact where tokens write out
+all of the text; in any case the blocks' characters and bytes add up to the text's.
 """
 
 from __future__ import annotations

@@ -178,9 +178,8 @@ def _nats_alone(model: LanguageModel[Any], split: Split) -> Nats:
 def _known_one_by_one(tallies: Sequence[Tally], split: Split) -> Iterator[Tally]:
     """Tallies of documents some of which the tokens do not give back: each is judged by itself, not by its batch."""
     from lmzoo.normalizers import named_normalizer
-    from lmzoo.tokenizers import named_tokenizer
 
-    normalizer, tokenizer = named_normalizer(split.vocab.normalizer), named_tokenizer(split.vocab.tokenizer)
+    normalizer, tokenizer = named_normalizer(split.vocab.normalizer), split.vocab.cutter
     for tally, document in zip(tallies, split, strict=True):
         text = normalizer.apply(document.text)
         is_known = tally.n_chars > 0 and tokenizer.loses_nothing(text)

@@ -55,7 +55,7 @@ def train_bpe(n_symbols: int, texts: Iterable[str]) -> str:
 
 
 def train_unigram(n_symbols: int, texts: Iterable[str]) -> str:
-    """The state of a unigram language model of subwords (Kudo 2018) over bytes, of at most so many symbols."""
+    """The state of a unigram language model of subwords (Kudo 2018) over bytes, of about so many symbols."""
     hf = _library()
     model = hf.Tokenizer(hf.models.Unigram())
     trainer = hf.trainers.UnigramTrainer(
@@ -85,11 +85,14 @@ def _checked_pieces(texts: Iterable[str]) -> Iterator[str]:
         yield from pieces_of(text, BYTE_LEVEL_PLACES, _CHUNK_CHARS)
 
 
-def _settled(scores: Sequence[tuple[str, float]]) -> list[list[Any]]:
+def _settled(scores: Sequence[tuple[str, float | None]]) -> list[list[Any]]:
     """The same scores whatever the order that they were added up in, highest first."""
-    low = min(score for _, score in scores)
+    # without any text there is no score
+    low = min((score for _, score in scores if score is not None), default=0.0)
     unseen = low + len(BYTE_SYMBOLS) * _UNSEEN_STEP
-    settled = ((low if len(piece) == 1 and score <= unseen else score, piece) for piece, score in scores)
+    settled = (
+        (low if score is None or (len(piece) == 1 and score <= unseen) else score, piece) for piece, score in scores
+    )
     ordered = sorted((-round(score, _SCORE_DIGITS), piece) for score, piece in settled)
     return [[piece, -negative] for negative, piece in ordered]
 
@@ -107,8 +110,10 @@ def read_state(path: Path) -> str:
         edited = {**spec, "added_tokens": added, "post_processor": None, "truncation": None, "padding": None}
         # as the library writes it: every key is there
         full = json.loads(hf.Tokenizer.from_str(json.dumps(edited)).to_str())
-        # some models drop merges at random while they are trained
-        state = _canonical({**full, "model": {**full["model"], "dropout": None}})
+        if "dropout" in full["model"]:
+            # merges left out at random are for those who train a network on the tokens
+            full["model"]["dropout"] = None
+        state = _canonical(full)
         from_state(path.name, state)
     except Exception as error:  # the library has no kind of its own for what it cannot read
         why = " ".join(str(error).split()) or type(error).__name__

@@ -95,6 +95,14 @@ class TestWhatTheyGive:
         assert 256 < len(symbols) <= 300
         assert set(BYTE_SYMBOLS) <= set(symbols)
 
+    @pytest.mark.parametrize("name", TRAINED)
+    @pytest.mark.parametrize("texts", [[], [""], ["a"], ["\n"]])
+    def test_a_text_that_teaches_nothing_gives_bytes(self, name, texts):
+        pytest.importorskip("tokenizers")
+        tokenizer = tokenizer_for(name, lambda: texts)
+        assert set(tokenizer.symbols) == set(BYTE_SYMBOLS)
+        assert tokenizer.split("a\u00e9") == ["a", "\u00c3", "\u00a9"]
+
     def test_a_text_too_short_for_so_many_symbols_gives_what_there_is(self):
         pytest.importorskip("tokenizers")
         assert set(tokenizer_for("bpe:5000", lambda: ["aab"]).symbols) == {*BYTE_SYMBOLS, "aa", "aab"}

@@ -26,6 +26,10 @@ LIBRARIES = {
 }
 LOSSLESS = ("char", "grapheme", "byte", "bpe:300", "unigram-lm:300", "jieba")
 KINDS = (*LOSSLESS, "word", "nltk", "nltk:wordpunct")
+# those that can be tried here
+INSTALLED = tuple(
+    kind for kind in KINDS if kind not in LIBRARIES or importlib.util.find_spec(LIBRARIES[kind]) is not None
+)
 
 ODD = (
     "",

@@ -171,24 +171,44 @@ def _coders() -> list[ModelEntry]:
     ]
 
 
-# other libraries' models; those in no preset need the path of a file
-PEERS: Mapping[str, ModelEntry] = {
-    entry.name: entry
-    for entry in (
-        *_coders(),
+def _peers() -> list[ModelEntry]:
+    nltk = [
         ModelEntry(
-            name="kenlm",
-            description="a model of KenLM, read from its ARPA or binary file: kenlm:<path>",
-            config="lmzoo.adapters.kenlm_lm:KenlmConfig",
-            reader="lmzoo.adapters.kenlm_lm:read_kenlm",
-            value="path",
+            name=f"nltk-{smoothing}",
+            description=f"{title}, by nltk.lm",
+            config="lmzoo.adapters.nltk_lm:NltkConfig",
+            trainer="lmzoo.adapters.nltk_lm:NltkTrainer",
             family="counting",
-            requires={"kenlm": "kenlm"},
-            in_all=False,
+            fixed={"smoothing": smoothing},
+            requires={"nltk": "text"},
             is_peer=True,
-        ),
+        )
+        for smoothing, title in (
+            ("mle", "relative frequencies"),
+            ("laplace", "add-one"),
+            ("lidstone", "add-gamma"),
+            ("kn", "interpolated Kneser-Ney"),
+            ("wb", "interpolated Witten-Bell"),
+            ("ad", "interpolated absolute discounting"),
+            ("stupid", "stupid back-off (no distribution)"),
+        )
+    ]
+    kenlm = ModelEntry(
+        name="kenlm",
+        description="a model of KenLM, read from its ARPA or binary file: kenlm:<path>",
+        config="lmzoo.adapters.kenlm_lm:KenlmConfig",
+        reader="lmzoo.adapters.kenlm_lm:read_kenlm",
+        value="path",
+        family="counting",
+        requires={"kenlm": "kenlm"},
+        in_all=False,
+        is_peer=True,
     )
-}
+    return [*nltk, kenlm, *_coders()]
+
+
+# the work of others; those in no preset need the path of a file
+PEERS: Mapping[str, ModelEntry] = {entry.name: entry for entry in _peers()}
 
 # what exists only inside a mixture
 PARTS: Mapping[str, ModelEntry] = {
@@ -210,4 +230,5 @@ STORED_KINDS: Mapping[str, str] = {
     "transformer": "lmzoo.neural.attending:TransformerModel",
     "cache": "lmzoo.cache:CacheModel",
     "mixture": "lmzoo.mixture:MixtureModel",
+    "nltk": "lmzoo.adapters.nltk_lm:NltkModel",
 }

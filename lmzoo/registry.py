@@ -156,12 +156,12 @@ def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
         raise UnknownOptionError(
             f"{taken[0]!r} of {spec.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
         )
-    config = _load(entry.config)
-    needed = next((f.name for f in dataclasses.fields(config) if _is_needed(f) and f.name not in options), None)
+    config, given = _load(entry.config), {**entry.fixed, **options}
+    needed = next((f.name for f in dataclasses.fields(config) if _is_needed(f) and f.name not in given), None)
     if needed is not None:
         written = f"{spec.name}:<{needed}>" if needed == entry.value else f"{spec.name}:{needed}=…"
         raise SpecError(f"{spec.name} needs its {needed}; write {written}, got {spec.text!r}")
-    return configure(config, {**entry.fixed, **options}, spec.name, fixed=entry.fixed)
+    return configure(config, given, spec.name, fixed=entry.fixed)
 
 
 def _is_needed(option: dataclasses.Field[Any]) -> bool:

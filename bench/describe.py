@@ -22,7 +22,7 @@ from lmzoo.errors import (
     UnknownModelError,
     did_you_mean,
 )
-from lmzoo.registry import all_entries, family_of, missing_for, recorded_options, shown
+from lmzoo.registry import all_entries, family_of, is_read, missing_for, recorded_options, shown
 from lmzoo.sources import default_tokens
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
@@ -114,7 +114,7 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
 def model_facts(spec: Spec) -> ModelFacts:
     """A model's resolved options, as JSON values."""
     options = {key: _plain(value) for key, value in recorded_options(spec).items()}
-    return ModelFacts(model=shown(spec), spec=spec.text, options=options, family=family_of(spec))
+    return ModelFacts(model=shown(spec), spec=spec.text, options=options, family=family_of(spec), is_read=is_read(spec))
 
 
 def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:
@@ -179,7 +179,8 @@ def read_corpus(spec: CorpusSpec) -> Corpus:
     return load_corpus(**spec.model_dump())
 
 
-def corpus_facts(corpus: Corpus) -> CorpusFacts:
+def corpus_facts(corpus: Corpus, *, vocabulary_of: str | None = None) -> CorpusFacts:
+    """What a record holds of a text; `vocabulary_of`: the model whose own vocabulary it was encoded by."""
     return CorpusFacts(
         name=corpus.name,
         normalize=corpus.normalize,
@@ -188,6 +189,7 @@ def corpus_facts(corpus: Corpus) -> CorpusFacts:
         min_freq=corpus.vocab.min_freq,
         sha256=corpus.sha256,
         vocab_fingerprint=corpus.vocab.fingerprint,
+        vocabulary_of=vocabulary_of,
         n_symbols=corpus.vocab.n_predictable,
         n_train_tokens=corpus.train.n_tokens,
         n_valid_tokens=corpus.valid.n_tokens,

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from bench import environment, memory
 from bench.agreement import device_agreement, disagreement
 from bench.coded import measured_code
 from bench.describe import corpus_facts, read_corpus
 from bench.energy import EnergyMeter
+from bench.learned import Learned, encoded_for, has_same_symbols, trained, was_read
 from bench.planned import require_same_code, require_same_text
 from bench.quality import blocks_record, perplexity_figure, tally_record
 from bench.records import (
@@ -36,17 +39,15 @@ from bench.records import (
     TrialSpec,
 )
 from bench.throughput import next_token_microseconds, percentile_99, repeats, scoring_rates
-from lmzoo import storage
 from lmzoo.budget import Budget, Stopwatch
 from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Training, Validation, budget_for
-from lmzoo.errors import DivergedError, LmzooError, StorageError
-from lmzoo.evaluation import evaluate, tally_of, token_nats, top1_accuracy
-from lmzoo.interface import LanguageModel, Progress
-from lmzoo.registry import create_coder, create_trainer, entries_of
+from lmzoo.errors import DivergedError, LmzooError
+from lmzoo.evaluation import tally_of, token_nats, top1_accuracy
+from lmzoo.interface import Progress
+from lmzoo.registry import create_coder, create_trainer, entries_of, is_read, read_model
 from lmzoo.spec import parse_spec
-from lmzoo.tally import Tally
 
 # progress is told at most so often
 _TOLD_EVERY_S = 0.2
@@ -157,15 +158,20 @@ class Trial:
         self._keep(self._so_far())
         if self.spec.family == "coder":
             return "ok", None, self._code(corpus)
-        model = self._train(corpus)
-        if not model.is_normalized:
+        if is_read(self.spec.spec):
+            learned, corpus = self._read_model(corpus)
+        else:
+            learned = self._train(corpus)
+        if not learned.model.is_normalized:
             self._memory = self._read_memory()
             return "refused", "its scores do not sum to 1 over the vocabulary, so it has no perplexity", None
-        measured = self._figures(model, corpus)
-        checks = self._timed("test_s", lambda: list(quick_check(model)))
+        measured, n_nan = self._figures(learned, corpus)
+        checks = self._timed("test_s", lambda: list(quick_check(learned.model)))
         failed = next((check for check in checks if check.status == "failed"), None)
         if failed is not None:
             return "invalid", f"{failed.name}: {failed.message}", measured
+        if n_nan:
+            return "invalid", f"{n_nan} test tokens have no probability (NaN)", measured
         return "ok", None, measured
 
     def _read_corpus(self) -> Corpus:
@@ -194,7 +200,18 @@ class Trial:
         self._memory = self._read_memory()
         return measured
 
-    def _train(self, corpus: Corpus) -> LanguageModel[Any]:
+    def _read_model(self, corpus: Corpus) -> tuple[Learned, Corpus]:
+        """A model of a file, and the text as it is scored by that."""
+        model = self._timed("load_s", lambda: read_model(self.spec.spec, device=self.spec.device))
+        self._is_adaptive = model.is_adaptive
+        has_same = has_same_symbols(corpus.vocab, model.vocab)
+        corpus = self._timed("load_s", lambda: encoded_for(corpus, model.vocab))
+        if not has_same:
+            self._facts = corpus_facts(corpus, vocabulary_of=self.spec.model)
+        self._keep(self._so_far())
+        return was_read(model), corpus
+
+    def _train(self, corpus: Corpus) -> Learned:
         spec = parse_spec(self.spec.spec)
         budget = budget_for(spec, seconds=self.spec.budget_s, epochs=self.spec.epochs, max_steps=self.spec.max_steps)
         # the first network that is made has more of its library loaded
@@ -213,9 +230,9 @@ class Trial:
                 self._keep(self._so_far())
         self._note_training(before_s)
         self._compile_s = getattr(trainer, "compile_s", None)
-        model = training.model
-        self._is_adaptive = model.is_adaptive
-        return model
+        learned = trained(training)
+        self._is_adaptive = learned.model.is_adaptive
+        return learned
 
     def _tell_and_look(self, moment: Moment) -> None:
         assert self._meter is not None
@@ -239,15 +256,15 @@ class Trial:
             else Figure(reason="its scores are no distribution"),
         )
 
-    def _figures(self, model: LanguageModel[Any], corpus: Corpus) -> Measured:
-        assert self._training is not None
+    def _figures(self, learned: Learned, corpus: Corpus) -> tuple[Measured, int]:
+        """What is measured of a model, and how many test tokens have NaN for a probability."""
+        model = learned.model
         # speed before quality: what a model may remember of the test text speeds up nothing that is timed
         self._tell(Moment(phase="timing"))
         rates = self._timed("throughput_s", lambda: scoring_rates(model, corpus.test))
         calls = self._timed("throughput_s", lambda: next_token_microseconds(model, corpus.test))
         self._tell(Moment(phase="scoring"))
-        kept = kept_validation(self._training, model)
-        valid = self._timed("validate_s", lambda: whole_validation(model, corpus, kept))
+        valid = self._timed("validate_s", lambda: learned.whole_validation(corpus))
         nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
         accuracy = self._timed("test_s", lambda: top1_accuracy(model, corpus.test))
         # read before the model is serialised: that copy is the harness's, not the model's
@@ -256,23 +273,25 @@ class Trial:
         if (doubt := disagreement(agreement, self.spec.device)) is not None:
             self._warnings.append(doubt)
         tally = tally_of(model, corpus.test, nats_N)
-        train_s, train_tokens = self._parts["train_s"], self._training.progress.tokens
-        return Measured(
+        train_s, train_tokens = self._train_s(), learned.train_tokens
+        measured = Measured(
             test=tally_record(tally),
             valid=tally_record(valid),
             top1_accuracy=Figure.of(accuracy),
             device_agreement=agreement,
             **blocks_record(corpus.test, nats_N, tally),
             n_params=getattr(model, "n_params", None),
-            model_bytes=_model_bytes(model),
+            model_bytes=learned.model_bytes(),
             train_tokens=train_tokens,
-            train_tokens_per_s=train_tokens / train_s if train_s > 0 else 0.0,
+            train_tokens_per_s=_rate(train_tokens, train_s),
             eval_tokens_per_s=repeats(rates),
             next_token_us=repeats([sum(values) / len(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
-            kernel=kernel_of(self._training.trainer, model),
-            kept="last" if kept.is_last else f"best validation at {kept.train_s:.2f} s",
+            kernel=learned.kernel,
+            kept=learned.kept,
+            absent=dict(learned.absent),
         )
+        return measured, int(np.isnan(nats_N).sum())
 
     def _read_memory(self) -> Memory:
         allocated, reserved = memory.device_peaks_bytes(self.spec.device)
@@ -327,6 +346,12 @@ class Trial:
             self._warnings.append(text)
 
 
+def _rate(n_tokens: int | None, seconds: float | None) -> float | None:
+    if n_tokens is None or seconds is None:
+        return None
+    return n_tokens / seconds if seconds > 0 else 0.0
+
+
 def classify(error: BaseException) -> tuple[Status, str]:
     """The status and the one-line reason of an exception that ended a trial."""
     if isinstance(error, DivergedError):
@@ -347,33 +372,3 @@ def _says_out_of_memory(error: BaseException, text: str) -> bool:
 def schedule_of(budget: Budget) -> tuple[ScheduleChange, ...]:
     """What a training told its budget of its schedules."""
     return tuple(ScheduleChange.model_validate(vars(change)) for change in budget.changes)
-
-
-def kept_validation(training: Training, model: LanguageModel[Any]) -> Validation:
-    """The validation of the weights that are scored: under a budget of seconds the best, otherwise the last."""
-    last = training.validations[-1]
-    if training.budget.seconds is None or model is training.trainer.model:
-        return last
-    # of equal ones the driver keeps the later
-    return min(reversed(training.validations), key=lambda validation: validation.perplexity)
-
-
-def whole_validation(model: LanguageModel[Any], corpus: Corpus, kept: Validation) -> Tally:
-    """The Tally of the whole validation part; where the schedule scored all of it, that is what it gave."""
-    if kept.valid.n_tokens == corpus.valid.n_tokens:
-        return kept.valid
-    return evaluate(model, corpus.valid)
-
-
-def kernel_of(trainer: Any, model: LanguageModel[Any]) -> str:
-    """What trained a model and, where that is another, what answers."""
-    answers = str(getattr(model, "kernel_name", "numpy"))
-    trains = str(getattr(trainer, "kernel_name", answers))
-    return trains if trains == answers else f"{trains}, answers: {answers}"
-
-
-def _model_bytes(model: LanguageModel[Any]) -> Figure:
-    try:
-        return Figure.of(float(len(storage.to_bytes(model))))
-    except StorageError as error:
-        return Figure(reason=" ".join(str(error).split()))

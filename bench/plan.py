@@ -62,7 +62,7 @@ def make_plan(
     asked.
     Raises `PlanError` for more trials than a run may have, and for a share of a text that is less than a token.
     """
-    n_trials = _n_trials(answer, len(devices) * seeds, len(train_fractions))
+    n_trials = _n_trials(answer, len(devices), seeds, len(train_fractions))
     if n_trials > MAX_TRIALS:
         raise PlanError(
             f"{n_trials:,} trials are asked for, at most {MAX_TRIALS:,} make a run; ask for fewer at a time"
@@ -74,10 +74,11 @@ def make_plan(
     return sorted(trials, key=lambda trial: _ORDER[trial.family])
 
 
-def _n_trials(answer: Answer, n_repetitions: int, n_fractions: int) -> int:
+def _n_trials(answer: Answer, n_devices: int, n_seeds: int, n_fractions: int) -> int:
     """Counted before any is made: a slip in a number of seeds must not fill the memory."""
-    of_a_text = sum(n_repetitions if model.family == "neural" else 1 for model in answer.models)
-    return len(answer.corpora) * n_fractions * of_a_text
+    networks = [model for model in answer.models if model.family == "neural"]
+    n_on_devices = sum(n_devices * (1 if model.is_read else n_seeds) for model in networks)
+    return len(answer.corpora) * n_fractions * (n_on_devices + len(answer.models) - len(networks))
 
 
 def _check_shares(answer: Answer, train_fractions: Sequence[float]) -> None:
@@ -113,7 +114,7 @@ def _repetitions(model: ModelFacts, devices: Sequence[str], seeds: int) -> Itera
     if model.family != "neural":
         yield "cpu", 0
         return
-    yield from itertools.product(devices, range(seeds))
+    yield from itertools.product(devices, range(1 if model.is_read else seeds))
 
 
 def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> TrialSpec:
@@ -151,7 +152,7 @@ def training_limits(
     model: ModelFacts, limits: Limits, default_budget_s: float
 ) -> tuple[float | None, float | None, int | None]:
     """Seconds, epochs and steps of one training; only a network has any: others read their text once."""
-    if model.family != "neural":
+    if model.family != "neural" or model.is_read:
         return None, None, None
     budget_s = limits.budget_s
     if budget_s is None and limits.epochs is None and limits.max_steps is None:

@@ -52,6 +52,7 @@ class CorpusFacts(Recorded):
     min_freq: int
     sha256: str
     vocab_fingerprint: str
+    vocabulary_of: str | None = Field(default=None, description="the model that brought this vocabulary, if one did")
     n_symbols: int = Field(description="predictable symbols: a uniform model's perplexity")
     n_train_tokens: int
     n_valid_tokens: int
@@ -107,6 +108,7 @@ class ModelFacts(Recorded):
     spec: str
     options: dict[str, str | int | float | bool | None]
     family: Family
+    is_read: bool = Field(default=False, description="from a file: nothing is trained, and nothing depends on a seed")
 
 
 class Answer(Recorded):

@@ -85,6 +85,7 @@ BENCH_ORDER = (
     "throughput",
     "agreement",
     "energy",
+    "learned",
     "measure",
     "worker",
     "plan",

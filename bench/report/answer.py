@@ -31,7 +31,7 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
         return ["No model finished with a perplexity."]
     sentences = [_winner(order, pairs), *_winner_without_oov(order)]
     sentences += nearest_sentence(order, _name(order[0], order))
-    neural = [row for row in order if row.family == "neural"]
+    neural = [row for row in order if row.family == "neural" and row.is_trained]
     counting = [row for row in order if row.family == "counting"]
     if order[0].family == "neural" and counting:
         sentences.append(_against_counting(order[0], counting[0], order, pairs))

@@ -41,12 +41,16 @@ class Group:
     sha256: str
     vocab_fingerprint: str
     rules_version: int
+    # the model that brought this vocabulary with it, where one did
+    vocabulary_of: str = ""
 
     @property
     def title(self) -> str:
         """The group in words, for headings."""
         normalised = "not normalised" if self.normalize == "none" else f"normalised with {self.normalize}"
         parts = [part for part in (self.tokenizer, self.normalize and normalised) if part]
+        if self.vocabulary_of:
+            parts.insert(0, f"the vocabulary of {wording.isolated(self.vocabulary_of)}")
         if self.documents:
             parts.append(f"a document per {self.documents}" if self.documents != "running" else "running text")
         if self.train_fraction != 1:
@@ -76,6 +80,11 @@ class Row:
     @cached_property
     def measured(self) -> tuple[Measured, ...]:
         return tuple(record.measured for record in self.fine if record.measured is not None)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a training stands behind it, which compressors and models of files have not."""
+        return self.family != "coder" and not any("train_s" in m.absent for m in self.measured)
 
     @property
     def is_adaptive(self) -> bool:
@@ -301,6 +310,7 @@ def _group(facts: CorpusFacts | None, trial: TrialSpec | None, info: RunInfo) ->
             **{name: getattr(facts, name) for name in ("normalize", "tokenizer", "documents", "sha256")},
             corpus=facts.name,
             vocab_fingerprint=facts.vocab_fingerprint,
+            vocabulary_of=facts.vocabulary_of or "",
             train_fraction=fraction,
             rules_version=info.rules_version,
         )

@@ -134,7 +134,7 @@ def targets_of(rows: Sequence[Row], given: Sequence[float]) -> list[tuple[Row, i
     """
     counting = counting_levels(rows)
     found = []
-    for row in rows:
+    for row in filter(lambda row: row.is_trained, rows):
         targets = {f"ppl={level!r}": level for level in given}
         if row.family == "neural":
             targets |= counting

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from bench import ending, environment, terminal
+from bench.across_table import across_tables
 from bench.asked import Asked
 from bench.executor.cluster import RayExecutor
 from bench.executor.local import LocalExecutor
@@ -74,6 +75,8 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         if _report(folder, stderr.print):
             rows = terminal.read_summary(folder / "tables" / "summary.csv")
             stdout.print(terminal.comparison_table(rows, stdout.width))
+            for table in across_tables(folder / "tables" / "summary.csv"):
+                stdout.print(table)
     _show_end(stdout, folder, answer, plan, [*reused, *records], warnings)
     if interrupted:
         return complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)

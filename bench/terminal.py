@@ -153,27 +153,28 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     Within what is compared the best perplexity comes first, and what has none last.  Beside the columns of the file,
     `tie` is `~` where `significance.csv` next to it tells no difference from the best that it is compared with.
     """
-    rows = _rows_of(path)
-    places = {text: place for place, text in enumerate(dict.fromkeys(_group(row)[:-1] for row in rows))}
+    rows = rows_of_csv(path)
+    places = {text: place for place, text in enumerate(dict.fromkeys(_text(row) for row in rows))}
     rows = sorted(
         rows,
         key=lambda row: (
-            places[_group(row)[:-1]],
-            -_number(row["train_fraction"]),
+            places[_text(row)],
+            -as_number(row["train_fraction"]),
             row["status"] != "ok",
-            _number(row["test_perplexity"]),
+            as_number(row["test_perplexity"]),
         ),
     )
     beside = path.with_name("significance.csv")
-    verdicts = {_contest(pair): pair["verdict"] for pair in _rows_of(beside)} if beside.exists() else {}
+    verdicts = {_contest(pair): pair["verdict"] for pair in rows_of_csv(beside)} if beside.exists() else {}
     best: dict[tuple[str | None, ...], dict[str, str]] = {}
     for row in rows:
-        first = best.setdefault(_group(row), row)
+        first = best.setdefault((*_group(row), row.get("vocab_fingerprint", "")), row)
         row["tie"] = "~" if _verdict(row, first, rows, verdicts) == "~" else ""
     return rows
 
 
-def _rows_of(path: Path) -> list[dict[str, str]]:
+def rows_of_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a table of the report, as text."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -183,6 +184,11 @@ _Contest = tuple[tuple[str | None, ...], str, frozenset[str]]
 
 def _group(row: Mapping[str, str]) -> tuple[str | None, ...]:
     return tuple(row.get(name) for name in _GROUP)
+
+
+def _text(row: Mapping[str, str]) -> tuple[str | None, ...]:
+    """What tells a text that was read in one way from others, whatever share of it was learned from."""
+    return (*_group(row)[:-1], row.get("vocab_fingerprint", ""))
 
 
 def _contest(pair: Mapping[str, str]) -> _Contest:
@@ -296,7 +302,7 @@ def _that_fit(figures: Sequence[_Column], ranks: Sequence[int], width: int) -> l
 
 def _interval(row: Mapping[str, str]) -> str:
     low, high = row["test_perplexity_low"], row["test_perplexity_high"]
-    return f"{_short(low)} to {_short(high)}" if low and high else "n/a"
+    return f"{as_short(low)} to {as_short(high)}" if low and high else "n/a"
 
 
 def _peak_mib(row: Mapping[str, str]) -> str:
@@ -304,7 +310,7 @@ def _peak_mib(row: Mapping[str, str]) -> str:
 
 
 def _size_kib(row: Mapping[str, str]) -> str:
-    return _short(str(float(row["model_bytes"]) / _KIB), 3) if row["model_bytes"] else "n/a"
+    return as_short(str(float(row["model_bytes"]) / _KIB), 3) if row["model_bytes"] else "n/a"
 
 
 class _Figure(NamedTuple):
@@ -316,25 +322,26 @@ class _Figure(NamedTuple):
 
 
 # shown where some test token is out of vocabulary
-_WITHOUT_OOV = _Figure("without\nOOV", lambda row: _short(row["test_perplexity_no_oov"]), 1)
+_WITHOUT_OOV = _Figure("without\nOOV", lambda row: as_short(row["test_perplexity_no_oov"]), 1)
 _FIGURES = (
-    _Figure("perplexity", lambda row: f"{row.get('tie', '')} {_short(row['test_perplexity'])}".lstrip(), 0),
+    _Figure("perplexity", lambda row: f"{row.get('tie', '')} {as_short(row['test_perplexity'])}".lstrip(), 0),
     _WITHOUT_OOV,
     _Figure("95 %\ninterval", _interval, 2),
-    _Figure("bits/\nchar", lambda row: _short(row["bits_per_char"]), 4),
-    _Figure("train s", lambda row: _short(row["train_s"], 3), 3),
-    _Figure("scored\ntokens/s", lambda row: _short(row["eval_tokens_per_s"], 3), 7),
-    _Figure("next\ntoken\nµs", lambda row: _short(row["next_token_us"], 3), 5),
+    _Figure("bits/\nchar", lambda row: as_short(row["bits_per_char"]), 4),
+    _Figure("train s", lambda row: as_short(row["train_s"], 3), 3),
+    _Figure("scored\ntokens/s", lambda row: as_short(row["eval_tokens_per_s"], 3), 7),
+    _Figure("next\ntoken\nµs", lambda row: as_short(row["next_token_us"], 3), 5),
     _Figure("peak\nMiB", _peak_mib, 8),
     _Figure("size\nKiB", _size_kib, 6),
 )
 
 
-def _number(text: str) -> float:
+def as_number(text: str) -> float:
+    """A cell to sort by: what is missing comes last."""
     return float(text) if text else math.inf
 
 
-def _short(text: str, digits: int = 4) -> str:
+def as_short(text: str, digits: int = 4) -> str:
     """A figure in so many digits, large ones with thousands marked; n/a for an empty cell."""
     if not text:
         return "n/a"

@@ -97,6 +97,7 @@ BENCH_ORDER = (
     "options",
     "sweep",
     "terminal",
+    "across_table",
     "asked",
     "running",
     "judging",

@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.report.across import across_of, write_across
 from bench.report.content import Figure, Report, report_of
 from bench.report.markdown import to_markdown
 from bench.report.reading import read_run
@@ -30,6 +31,8 @@ def build_report(folder: Path) -> list[str]:
     pairs = {group: pairs_of(rows) for group, rows in groups.items()}
     # tables first: nothing that follows can lose them
     write_tables(folder / "tables", run.info, groups, [pair for members in pairs.values() for pair in members])
+    across = across_of(groups)
+    write_across(folder / "tables", across)
     several = series_of(groups)
     write_scaling(folder / "tables", several)
     drawn = several[:MOST_DRAWN]
@@ -37,7 +40,7 @@ def build_report(folder: Path) -> list[str]:
     if len(drawn) < len(several):
         some = f"plots are there for {len(drawn)} of {len(several)} texts"
         run = dataclasses.replace(run, warnings=(*run.warnings, f"{some}; the figures of all are in tables/"))
-    report = report_of(run, several, pairs, figures)
+    report = report_of(run, several, pairs, figures, across)
     write_atomically(folder / "report.md", _encoded(to_markdown(report)))
     return [*run.warnings, *warnings, *_write_html(folder, report)]
 

@@ -9,6 +9,8 @@ from bench.environment import file_name
 from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, Environment, RunInfo, TrialSpec
 from bench.report import notices, wording
+from bench.report.across import Across
+from bench.report.across_sheet import across_sentence, across_sheet
 from bench.report.answer import answer
 from bench.report.distance import distance_sheets
 from bench.report.reading import Run
@@ -47,10 +49,18 @@ class Report:
 
 
 def report_of(
-    run: Run, several: Sequence[Series], pairs: Mapping[Group, Sequence[Pair]], figures: Sequence[Figure]
+    run: Run,
+    several: Sequence[Series],
+    pairs: Mapping[Group, Sequence[Pair]],
+    figures: Sequence[Figure],
+    across: Sequence[Across] = (),
 ) -> Report:
-    """The report of a run: a part per text, about its largest fraction, then what holds for all."""
-    sections: list[Section] = []
+    """The report of a run: what all tokens of a text share, a part per text and vocabulary, then what holds for all.
+
+    Where models learned from several fractions of a text, its parts are about the largest.
+    """
+    largest = max((one.group.train_fraction for one in across), default=1.0)
+    sections = [_across_section(one) for one in across if one.group.train_fraction == largest]
     for series in several:
         own = [figure for figure in figures if figure.group == series.whole]
         sections += _text_sections(series, pairs[series.whole], run, own, alone=len(several) == 1)
@@ -58,6 +68,16 @@ def report_of(
     sections += [_reading(), _provenance(run)]
     quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
     return Report(title=f"Language models compared: {run.info.run_id}{quick}", sections=sections)
+
+
+def _across_section(across: Across) -> Section:
+    """The one table in which tokenizers and vocabularies compare."""
+    where = f"On {across.group.title}, by what is the same for all tokens, the text itself:"
+    return Section(
+        title=f"Across tokenizers and vocabularies: {across.group.title}",
+        paragraphs=(where, across_sentence(across)),
+        sheets=[across_sheet(across)],
+    )
 
 
 def _text_sections(

@@ -107,7 +107,7 @@ class Row:
 
     @cached_property
     def block_nats_SxB(self) -> Floats:
-        return self._per_seed("block_nats")
+        return self.per_seed("block_nats")
 
     @cached_property
     def block_tokens(self) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ class Row:
             return self.interval
         tokens_B = np.array(self.measured[0].block_known_tokens, np.float64)
         has_known = all(m.block_known_tokens for m in self.measured)
-        return perplexity_interval(self._per_seed("block_known_nats"), tokens_B) if has_known else None
+        return perplexity_interval(self.per_seed("block_known_nats"), tokens_B) if has_known else None
 
     @cached_property
     def interval_bits_per_char(self) -> Interval | None:
@@ -145,10 +145,10 @@ class Row:
         """That of nats and spelling over a size; None where the records do not hold it (schema 1) or there is none."""
         if not self.is_measured_alike or not all(getattr(m, sizes) for m in self.measured):
             return None
-        bits_SxB = (self.block_nats_SxB + self._per_seed("block_spelling_nats")) / math.log(2)
+        bits_SxB = (self.block_nats_SxB + self.per_seed("block_spelling_nats")) / math.log(2)
         return cost_interval(bits_SxB, np.array(getattr(self.measured[0], sizes), np.float64))
 
-    def _per_seed(self, name: str) -> Floats:
+    def per_seed(self, name: str) -> Floats:
         rows = [[math.inf if nats is None else nats for nats in getattr(m, name)] for m in self.measured]
         return np.array(rows, np.float64)
 
@@ -206,7 +206,7 @@ def pairs_of(rows: Sequence[Row]) -> list[Pair]:
     """
     found = [
         (device, a, b, paired_test(a.block_nats_SxB, b.block_nats_SxB, np.array(a.block_tokens, np.float64)))
-        for device, a, b in _contests([row for row in rows if row.is_ranked and row.is_measured_alike])
+        for device, a, b in contests_of([row for row in rows if row.is_ranked and row.is_measured_alike])
         if a.block_tokens == b.block_tokens
     ]
     corrected = holm([test.p for *_, test in found])
@@ -250,11 +250,12 @@ def of_measured(row: Row, value: Callable[[Measured], Number | None]) -> list[Nu
     return [value(measured) for measured in row.measured]
 
 
-def _contests(rows: Sequence[Row]) -> list[tuple[str, Row, Row]]:
+def contests_of(rows: Sequence[Row]) -> list[tuple[str, Row, Row]]:
+    """Every two rows that may be set against each other, and the device on which: see `pairs_of`."""
     devices = sorted({row.device for row in rows})
-    by_model: dict[str, dict[str, Row]] = {}
+    by_model: dict[tuple[str, Group], dict[str, Row]] = {}
     for row in rows:
-        by_model.setdefault(row.model, {})[row.device] = row
+        by_model.setdefault((row.model, row.group), {})[row.device] = row
     contests = []
     for device in devices:
         present = [on.get(device) or on.get("cpu") for on in by_model.values()]

@@ -30,6 +30,7 @@ SUMMARY_COLUMNS = (
     *("cpu_joules", "device_joules", "energy_source", "excess_nats_per_token"),
     *("test_perplexity_no_oov_low", "test_perplexity_no_oov_high"),
     *("bits_per_char_low", "bits_per_char_high", "bits_per_byte_low", "bits_per_byte_high"),
+    *("family", "vocabulary_of"),
 )
 TARGET_COLUMNS = (
     *("model", *GROUP_COLUMNS, "device", "seed", "target_name", "target_perplexity"),
@@ -95,6 +96,8 @@ def summary_of(row: Row) -> dict[str, Cell]:
         "n_tokens": _token_count(tallies, facts, "n_tokens", "n_test_tokens"),
         "n_oov": _token_count(tallies, facts, "n_oov", "n_test_oov"),
         "is_adaptive": row.is_adaptive,
+        "family": row.family or None,
+        "vocabulary_of": row.group.vocabulary_of or None,
         "vocab_fingerprint": row.group.vocab_fingerprint or None,
         "kernel": " / ".join(sorted({m.kernel for m in row.measured})) or None,
         "threads": row.trials[0].threads if row.trials else None,

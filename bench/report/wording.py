@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 NOT_AVAILABLE = "n/a"
+# in place of a tokenizer: a compressor has no tokens
+TEXT_ITSELF = "text"
 NOT_REACHED = "not reached"
 _TURNING = ("R", "AL", "AN", "RLE", "RLO", "LRE", "LRO")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

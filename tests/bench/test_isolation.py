@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import lmzoo
-from bench import environment, measure, memory, throughput
+from bench import environment, learned, measure, memory, throughput
 from bench.environment import THREAD_VARIABLES, trial_environment
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended
@@ -166,7 +166,7 @@ class TestOrder:
         noting(measure, "token_nats", "score")
         noting(measure, "scoring_rates", "time")
         noting(measure.memory, "device_peaks_bytes", "peaks end")
-        noting(measure.storage, "to_bytes", "serialise")
+        noting(learned.storage, "to_bytes", "serialise")
         Trial(make_trial(corpus=corpus), lambda: 0.0, lambda _: None).run()
         return seen
 

@@ -30,7 +30,7 @@ HEADERS = {
         "next_token_us,next_token_us_p99,peak_rss_bytes,baseline_rss_bytes,peak_device_bytes,peak_device_reserved_bytes,"
         "is_adaptive,vocab_fingerprint,kernel,threads,rules_version,cpu_joules,device_joules,energy_source,"
         "excess_nats_per_token,test_perplexity_no_oov_low,test_perplexity_no_oov_high,bits_per_char_low,bits_per_char_high,"
-        "bits_per_byte_low,bits_per_byte_high"
+        "bits_per_byte_low,bits_per_byte_high,family,vocabulary_of"
     ),
     "targets": (
         "model,corpus,normalize,tokenizer,documents,train_fraction,device,seed,target_name,target_perplexity,reached,"

@@ -1,0 +1,89 @@
+"""The last table of a run with several tokenizers or vocabularies: on the scale of the text, which they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from bench.report.wording import TEXT_ITSELF
+from bench.terminal import MOST_ROWS, as_number, as_short, rows_of_csv
+
+Cells = Mapping[str, str]
+# what two rows share that were measured on the same text
+_TEXT = ("corpus", "normalize", "documents", "train_fraction")
+_TOKENS = ("tokenizer", "vocab_fingerprint")
+_UNITS = {"byte": "Bits per byte", "char": "Bits per character"}
+
+
+def across_tables(summary: Path) -> list[Table]:
+    """A table for each text of `tables/summary.csv` that more than one vocabulary was tried on."""
+    texts: dict[tuple[str, ...], list[Cells]] = {}
+    for row in rows_of_csv(summary):
+        texts.setdefault(tuple(row[key] for key in _TEXT), []).append(row)
+    beside = summary.with_name("across.csv")
+    contests = rows_of_csv(beside) if beside.exists() else []
+    several = [rows for rows in texts.values() if len({row["vocab_fingerprint"] for row in rows} - {""}) > 1]
+    return [_table(rows, contests) for rows in several]
+
+
+def _table(rows: Sequence[Cells], contests: Sequence[Cells]) -> Table:
+    unit = "byte" if any(row["bits_per_byte"] for row in rows) else "char"
+    key = f"bits_per_{unit}"
+    order = sorted(_once(rows), key=lambda row: (row["status"] != "ok", as_number(row[key])))
+    verdicts = {_sides(contest): contest["verdict"] for contest in contests}
+    several_devices = len({row["device"] for row in rows}) > 1
+    notes = []
+    ties = ["~" if verdicts.get(_pair(row, order[0])) == "~" else "" for row in order[:MOST_ROWS]]
+    if any(ties):
+        notes.append("~ no significant difference from the best")
+    if len(order) > MOST_ROWS:
+        notes.append(f"{len(order) - MOST_ROWS} more rows are in report.md and tables/summary.csv")
+    title = f"{_UNITS[unit]} of {order[0]['corpus']}, best first"
+    table = Table(title=title, caption="\n".join(notes) or None, caption_justify="left")
+    for name in ("model", "tokens"):
+        table.add_column(name, overflow="fold")
+    for name in (f"bits/{unit}", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row, tie in zip(order, ties, strict=False):
+        star = "*" if row["is_adaptive"] == "true" else ""
+        figure = as_short(row[key]) if row["status"] == "ok" else row["status"]
+        where = f" on {row['device']}" if several_devices else ""
+        table.add_row(f"{row['model']}{star}{where}", _tokens_of(row), f"{tie} {figure}".lstrip(), _interval(row, key))
+    return table
+
+
+def _once(rows: Sequence[Cells]) -> list[Cells]:
+    """The rows, each compressor once: its code is the same under every tokenizer."""
+    kept: dict[tuple[str, ...], Cells] = {}
+    for row in rows:
+        kept.setdefault((row["model"], row["device"], "" if _is_code(row) else row["vocab_fingerprint"]), row)
+    return list(kept.values())
+
+
+def _is_code(row: Cells) -> bool:
+    return row["family"] == "coder"
+
+
+def _tokens_of(row: Cells) -> str:
+    return TEXT_ITSELF if _is_code(row) else row["tokenizer"]
+
+
+def _interval(row: Cells, key: str) -> str:
+    low, high = row[f"{key}_low"], row[f"{key}_high"]
+    return f"{as_short(low)} to {as_short(high)}" if low and high else "n/a"
+
+
+_Contest = tuple[tuple[str, ...], str, frozenset[tuple[str, ...]]]
+
+
+def _pair(one: Cells, other: Cells) -> _Contest:
+    devices = {one["device"], other["device"]} - {"cpu"}
+    sides = (tuple(row[key] for key in ("model", *_TOKENS)) for row in (one, other))
+    return tuple(one[key] for key in _TEXT), devices.pop() if len(devices) == 1 else "cpu", frozenset(sides)
+
+
+def _sides(contest: Cells) -> _Contest:
+    sides = (tuple(contest[f"{key}_{side}"] for key in ("model", *_TOKENS)) for side in ("a", "b"))
+    return tuple(contest[key] for key in _TEXT), contest["device"], frozenset(sides)

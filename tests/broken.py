@@ -228,6 +228,30 @@ class ColdChunks(AddKBigram):
         return super().logprobs(tokens_BxL, cold) if np.size(tokens_BxL) else (np.zeros(tokens_BxL.shape), state)
 
 
+class WearsOut(AddKBigram):
+    """Counts its tokens, and after a thousand of them answers NaN.  State: the last id plus H times their number."""
+
+    def logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
+        n_histories = len(self.p_HxV)
+        answer, after = super().logprobs(tokens_BxL, state % n_histories)
+        n_BxL = (state // n_histories)[:, None] + np.arange(tokens_BxL.shape[1])
+        return self._worn(answer, n_BxL), after + n_histories * (state // n_histories + tokens_BxL.shape[1])
+
+    def next_logprobs(self, state: State) -> LogProbs:
+        n_histories = len(self.p_HxV)
+        return self._worn(super().next_logprobs(state % n_histories), (state // n_histories)[:, None])
+
+    def _worn(self, answer: LogProbs, n_tokens: npt.NDArray[Any]) -> LogProbs:
+        return np.where(n_tokens >= 1000, np.nan, answer)
+
+
+class FadesAway(WearsOut):
+    """Loses a little of all probabilities with each token, from the hundredth on."""
+
+    def _worn(self, answer: LogProbs, n_tokens: npt.NDArray[Any]) -> LogProbs:
+        return answer - 1e-9 * np.maximum(n_tokens - 100, 0)
+
+
 class OverwritesState(AddKBigram):
     """Writes the new state into the old one."""
 

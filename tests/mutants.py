@@ -153,7 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "probability.never_above_zero probability.never_nan probability.sums_to_one "
             "probability.two_ways_agree probability.start_has_no_mass batch.rows_alone "
             "sampling.same_seed_same_text sampling.global_generators_untouched "
-            "sampling.frequencies sampling.cold_is_argmax"
+            "sampling.frequencies sampling.cold_is_argmax state.long_text"
         ),
     ),
     Mutant("api.empty_text", broken.AddsStart, also=_also("state.chunks")),
@@ -164,7 +164,7 @@ MUTANTS: tuple[Mutant, ...] = (
         also=_also(
             "probability.two_ways_agree causality.right_padding state.chunks "
             "state.old_states_stay_valid state.repeated_call state.context_size_is_true "
-            "batch.rows_alone"
+            "state.long_text batch.rows_alone"
         ),
     ),
     Mutant("api.bad_ids", broken.Wraps),
@@ -183,7 +183,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "probability.strings_sum_to_one probability.start_has_no_mass "
             "causality.future_is_invisible causality.right_padding state.chunks "
             "state.old_states_stay_valid state.repeated_call batch.rows_alone batch.row_order "
-            "batch.selected_rows accounting.tally_is_of_the_text"
+            "batch.selected_rows accounting.tally_is_of_the_text state.long_text"
         ),
     ),
     Mutant("probability.sums_to_one", broken.Leaks, also=_also("probability.strings_sum_to_one")),
@@ -191,14 +191,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "probability.sums_to_one", also=_also("probability.strings_sum_to_one"), attributes={"is_normalized": False}
     ),
     Mutant("probability.sums_to_one", broken.LeaksInNull),
-    Mutant("probability.sums_to_one", broken.LeaksWhenLong, also=_also("state.chunks accounting.tally_is_of_the_text")),
+    Mutant(
+        "probability.sums_to_one",
+        broken.LeaksWhenLong,
+        also=_also("state.chunks state.long_text accounting.tally_is_of_the_text"),
+    ),
     Mutant("probability.two_ways_agree", broken.Optimist, also=_also("probability.strings_sum_to_one")),
     Mutant("probability.all_logprobs_agree", broken.StaleDistributions),
     Mutant("probability.strings_sum_to_one", broken.Greedy, also=_also("accounting.tally_is_of_the_text")),
     Mutant("probability.start_has_no_mass", broken.PredictsStart),
     Mutant("causality.future_is_invisible", broken.Clairvoyant),
     Mutant("causality.right_padding", broken.SeesPadding),
-    Mutant("state.chunks", broken.ColdChunks, also=_also("accounting.tally_is_of_the_text")),
+    Mutant("state.chunks", broken.ColdChunks, also=_also("state.long_text accounting.tally_is_of_the_text")),
+    Mutant("state.long_text", broken.WearsOut),
+    Mutant("state.long_text", broken.FadesAway),
     Mutant("state.old_states_stay_valid", broken.OverwritesState),
     Mutant(
         "state.repeated_call", broken.Learns, also=_also("causality.future_is_invisible state.old_states_stay_valid")
@@ -218,7 +224,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("sampling.global_generators_untouched", broken.DrawsGlobally),
     Mutant("sampling.frequencies", broken.Tires),
-    Mutant("sampling.cold_is_argmax", broken.Drifts),
+    Mutant("sampling.cold_is_argmax", broken.Drifts, also=_also("state.long_text")),
     Mutant("persistence.equal_in_fresh_process", broken.SavesHalf),
     Mutant("persistence.truncated_file", patches=((storage, "from_bytes", accept_cut_files),)),
     Mutant("persistence.altered_file", broken.Blank),

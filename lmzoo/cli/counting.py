@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmzoo.cli.group import cli
-from lmzoo.cli.rows import Rows
+from lmzoo.cli.rows import Rows, json_lines_option
 from lmzoo.cli.texts import corpus_of, text_options
 
 if TYPE_CHECKING:
@@ -35,7 +35,16 @@ _ABOUT_COLUMNS = ("fact", "token", "count")
 @click.option(
     "--discounts", metavar="SMOOTHING", help="Counts of counts, and what mkn, kn, ad or katz takes off, instead."
 )
-def counts(text: str | None, order: int, ngram: str | None, k: int, discounts: str | None, **reading: Any) -> None:
+@json_lines_option
+def counts(
+    text: str | None,
+    order: int,
+    ngram: str | None,
+    k: int,
+    discounts: str | None,
+    json_lines: bool,
+    **reading: Any,
+) -> None:
     """Count the n-grams of TEXT (a UTF-8 file, cut 80/10/10), or of a named corpus: a row per order.
 
     Columns: n-grams seen in the training part; possible, were every symbol free to follow every other; the share of
@@ -46,14 +55,14 @@ def counts(text: str | None, order: int, ngram: str | None, k: int, discounts: s
         raise click.UsageError("give one of --ngram and --discounts")
     corpus = corpus_of([] if text is None else [text], **reading)
     if ngram is not None:
-        _about(corpus, ngram, k)
+        _about(corpus, ngram, k, json_lines=json_lines)
     elif discounts is not None:
-        _discounts(corpus, order, discounts)
+        _discounts(corpus, order, discounts, json_lines=json_lines)
     else:
-        _sparsity(corpus, order)
+        _sparsity(corpus, order, json_lines=json_lines)
 
 
-def _about(corpus: Corpus, ngram: str, k: int) -> None:
+def _about(corpus: Corpus, ngram: str, k: int, *, json_lines: bool) -> None:
     from lmzoo.ngram.config import MAX_ORDER
     from lmzoo.ngram.questions import NgramCounts
 
@@ -64,7 +73,7 @@ def _about(corpus: Corpus, ngram: str, k: int) -> None:
     counted = NgramCounts(corpus.train, n_tokens + 1)
     count, continuation_count = counted.count(ngram), counted.continuation_count(ngram)
     following = counted.following(ngram, None)
-    rows = Rows(_ABOUT_COLUMNS)
+    rows = Rows(_ABOUT_COLUMNS, json_lines=json_lines)
     rows.write("count", None, count)
     rows.write("different_before", None, continuation_count)
     rows.write("different_after", None, len(following))
@@ -72,13 +81,13 @@ def _about(corpus: Corpus, ngram: str, k: int) -> None:
         rows.write("next", token, n)
 
 
-def _discounts(corpus: Corpus, order: int, smoothing: str) -> None:
+def _discounts(corpus: Corpus, order: int, smoothing: str, *, json_lines: bool) -> None:
     from lmzoo.ngram.questions import NgramCounts
 
     counted = NgramCounts(corpus.train, order)
     estimated = counted.discounts(smoothing)
     is_continuation = smoothing in ("mkn", "kn")
-    rows = Rows(_DISCOUNT_COLUMNS)
+    rows = Rows(_DISCOUNT_COLUMNS, json_lines=json_lines)
     for k, (n, discount) in enumerate(
         zip(counted.counts_of_counts(continuation=is_continuation), estimated, strict=True), start=1
     ):
@@ -86,7 +95,7 @@ def _discounts(corpus: Corpus, order: int, smoothing: str) -> None:
         rows.write(k, "continuation" if is_continuation and k < order else "plain", *n, amounts, discount.reason)
 
 
-def _sparsity(corpus: Corpus, order: int) -> None:
+def _sparsity(corpus: Corpus, order: int, *, json_lines: bool) -> None:
     from lmzoo import driver
     from lmzoo.ngram.discounts import DiscountWarning
     from lmzoo.ngram.questions import NgramCounts
@@ -97,7 +106,7 @@ def _sparsity(corpus: Corpus, order: int) -> None:
         # the bytes are wanted, no probability
         warnings.simplefilter("ignore", DiscountWarning)
         model = driver.train(f"ngram:order={order}", corpus)
-    rows = Rows(_SPARSITY_COLUMNS)
+    rows = Rows(_SPARSITY_COLUMNS, json_lines=json_lines)
     for row in sparsity(counted, corpus.test, model):
         rows.write(
             row.order,

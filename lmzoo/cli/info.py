@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmzoo.cli.group import cli
-from lmzoo.cli.rows import Rows
+from lmzoo.cli.opening import is_there, open_model
+from lmzoo.cli.rows import Rows, json_lines_option
 
 if TYPE_CHECKING:
     from lmzoo.interface import LanguageModel
@@ -24,16 +25,19 @@ _BY_ORDER = ("discounts", "weights", "ngrams_before_pruning")
 @cli.command(epilog="\b\nExamples:\n  python -m lmzoo info book.lm\n  python -m lmzoo info book.lm --json")
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tab-separated rows.")
-def info(model: str, as_json: bool) -> None:
-    """Tell what a MODEL file holds: vocabulary, sizes, options, and how its probabilities were made."""
-    from lmzoo.storage import load
+@json_lines_option
+def info(model: str, as_json: bool, json_lines: bool) -> None:
+    """Tell what a MODEL holds: vocabulary, sizes, options, and how its probabilities were made.
 
-    loaded = load(model)
-    facts = {"file_bytes": Path(model).stat().st_size, **facts_of(loaded), "vocabulary": _vocabulary(loaded)}
+    MODEL is a model file, or a spec such as kenlm:lm.arpa.
+    """
+    loaded = open_model(model)
+    n_bytes = Path(model).stat().st_size if is_there(model) else None
+    facts = {"file_bytes": n_bytes, **facts_of(loaded), "vocabulary": _vocabulary(loaded)}
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, allow_nan=False, indent=2))
         return
-    rows = Rows(("fact", "value"))
+    rows = Rows(("fact", "value"), json_lines=json_lines)
     for name, value in _flat(facts):
         rows.write(name, value)
 

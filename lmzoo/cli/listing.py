@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmzoo.cli.group import cli
-from lmzoo.cli.rows import Rows
+from lmzoo.cli.rows import Rows, json_lines_option
 
 if TYPE_CHECKING:
     from lmzoo.sources import DataFile, Source
@@ -25,11 +25,15 @@ _CORPORA_COLUMNS = ("name", "description", "bytes", "symbols", "licence", "verif
 
 
 @cli.command(epilog="\b\nExample:\n  python -m lmzoo models")
-def models() -> None:
-    """List the models: name, description, and why one cannot run here."""
+@json_lines_option
+def models(json_lines: bool) -> None:
+    """List the models: name, description, and why one cannot run here, with the command that installs what is missing.
+
+    Models of installed packages stand last.
+    """
     from lmzoo.registry import all_entries
 
-    rows = Rows(("name", "description", "not here because"))
+    rows = Rows(("name", "description", "not here because"), json_lines=json_lines)
     for name, entry in all_entries().items():
         rows.write(name, entry.description, entry.missing())
 

@@ -6,7 +6,7 @@ Each check is a small function whose first line states the law.  It raises where
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lmzoo.conformance import accounting, api, persistence, probability, sampling, state, training
@@ -22,6 +22,7 @@ __all__ = [
     "CheckResult",
     "Subject",
     "check_language_model",
+    "each_check",
     "quick_check",
     "run_check",
 ]
@@ -67,8 +68,13 @@ def check_language_model(model: LanguageModel[Any], spec: Spec | str | None = No
     the reason; `is_normalized=False` declares the two checks of sums.  Such a failure has status `expected`; where the
     check passes all the same, the declaration is wrong and the status is `failed`.
     """
+    return list(each_check(model, spec))
+
+
+def each_check(model: LanguageModel[Any], spec: Spec | str | None = None) -> Iterator[CheckResult]:
+    """The same one by one, each as soon as it is known."""
     subject = Subject(model, spec, _NAMES)
-    return [run_check(check, subject) for check in CHECKS]
+    return (run_check(check, subject) for check in CHECKS)
 
 
 def quick_check(model: LanguageModel[Any]) -> list[CheckResult]:

@@ -12,6 +12,9 @@ from lmzoo.interface import select
 _LENGTH = 17
 # where a text of that length is cut: evenly, unevenly, with an empty piece, one token at a time
 _CUTS = ((0, 8, 17), (0, 1, 5, 16, 17), (0, 6, 6, 17), tuple(range(18)))
+# long enough for what adds up to show: products that vanish, rounding, counters, windows that fill
+_LONG_LENGTH = 3_000
+_PIECE_LENGTH = 500
 # above this, two texts that differ only before the window would cost too much
 _LONGEST_WINDOW = 2_000
 
@@ -78,6 +81,29 @@ def repeated_call(subject: Subject) -> None:
     require(np.array_equal(again, first_next), "the second next_logprobs after a text differs from the first")
 
 
+def long_text(subject: Subject) -> None:
+    """A long text is scored to its end as a short one is: by numbers, of sum 1, the same in pieces as at once."""
+    model, tokens_1xL = subject.model, subject.tokens(1, _LONG_LENGTH, seed=11)
+    has_sums = _sums_to_one(subject)
+    state = model.initial_state(1)
+    pieces = []
+    for start in range(0, _LONG_LENGTH + 1, _PIECE_LENGTH):
+        next_V = np.asarray(model.next_logprobs(state), np.float64).reshape(-1)
+        if has_sums:
+            total = np.exp(next_V).sum()
+            require_close(total, 1.0, subject.tolerance, f"the sum of the probabilities after {start} tokens")
+        logprobs_1xM, state = model.logprobs(tokens_1xL[:, start : start + _PIECE_LENGTH], state)
+        pieces.append(logprobs_1xM)
+    what = f"logprobs of {_LONG_LENGTH} tokens at once against pieces of {_PIECE_LENGTH}"
+    require_close(subject.logprobs(tokens_1xL), np.concatenate(pieces, axis=1), subject.token_tolerance, what)
+
+
+def _sums_to_one(subject: Subject) -> bool:
+    """Whether short texts have sums of 1; where they have none, that is told by another check."""
+    sums = (np.exp(np.asarray(next_NxV, np.float64)).sum(axis=-1) for _, next_NxV in subject.distributions)
+    return all(bool((np.abs(sums_N - 1) <= subject.tolerance).all()) for sums_N in sums)
+
+
 def context_size_is_true(subject: Subject) -> None:
     """Tokens older than `context_size`, and the start of the document among them, change nothing."""
     size = subject.model.context_size
@@ -136,5 +162,5 @@ def selected_rows(subject: Subject) -> None:
 
 
 CAUSALITY_CHECKS = checks_of("causality", (future_is_invisible, right_padding))
-STATE_CHECKS = checks_of("state", (chunks, old_states_stay_valid, repeated_call, context_size_is_true))
+STATE_CHECKS = checks_of("state", (chunks, long_text, old_states_stay_valid, repeated_call, context_size_is_true))
 BATCH_CHECKS = checks_of("batch", (rows_alone, row_order, selected_rows))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import lmzoo
-from lmzoo import storage
+from lmzoo import conformance, storage
 from lmzoo.cli import run, scoring
 from lmzoo.cli.group import cli
 from lmzoo.conformance import CheckResult
@@ -434,11 +434,11 @@ class TestCheck:
         asked = []
         answer = list(self.RESULTS)
 
-        def check_language_model(model, spec=None):
+        def each_check(model, spec=None):
             asked.append((model, spec))
-            return answer
+            return iter(answer)
 
-        monkeypatch.setattr(lmzoo, "check_language_model", check_language_model)
+        monkeypatch.setattr(conformance, "each_check", each_check)
         return asked, answer
 
     def test_a_file_that_passes(self, typed, words, checked):
@@ -464,6 +464,33 @@ class TestCheck:
         model, spec = checked[0][0]
         assert spec == "bigram"
         assert model.context_size == 1
+
+    def test_on_a_text_of_ones_own(self, typed, text_file, checked):
+        status, out, _ = typed("check", "bigram", "--corpus", text_file, "--tokens", "word", "--json-lines")
+        assert status == 0
+        assert checked[0][0][0].vocab == lmzoo.load_corpus(text_file, tokens="word").vocab
+        assert [tuple(json.loads(line).values()) for line in out.splitlines()] == [
+            ("passed", "api.shapes", ""),
+            ("skipped", "training.same_seed", "no spec"),
+        ]
+
+    def test_a_file_is_not_trained(self, typed, words):
+        status, _, err = typed("check", words, "--max-steps", 3)
+        assert status == 2
+        assert f"--max-steps is for a model that is trained here, and {words} is read from its file" in err
+
+    def test_a_row_is_written_before_the_next_check_is_run(self, words, monkeypatch, capsys):
+        seen = []
+
+        def each_check(model, spec=None):
+            for result in self.RESULTS:
+                yield result
+                seen.append(len(capsys.readouterr().out.splitlines()))
+
+        monkeypatch.setattr(conformance, "each_check", each_check)
+        assert run(["check", str(words)]) == 0
+        # with the header
+        assert seen == [2, 1]
 
     def test_neither_file_nor_model(self, typed):
         status, _, err = typed("check", "trigrm")

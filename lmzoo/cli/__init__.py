@@ -15,7 +15,18 @@ from typing import TextIO
 import click
 
 # each module adds its commands to the group
-from lmzoo.cli import asking, checking, converting, counting, info, listing, ranking, scoring, training  # noqa: F401
+from lmzoo.cli import (  # noqa: F401
+    asking,
+    checking,
+    completion,
+    converting,
+    counting,
+    info,
+    listing,
+    ranking,
+    scoring,
+    training,
+)
 from lmzoo.cli.group import cli
 from lmzoo.cli.stopping import SignalledError, stoppable
 from lmzoo.errors import LmzooError
@@ -51,6 +62,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
+    asked = os.environ.get(completion.VARIABLE)
+    if asked:
+        return completion.answer(asked)
     try:
         # not cli.main: it would answer a closed pipe with status 1
         with cli.make_context(PROGRAM, list(arguments) or ["--help"]) as context:

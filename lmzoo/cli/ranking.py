@@ -76,7 +76,7 @@ def rank(
     for name, value in (("--weight", weight), ("--bonus", bonus)):
         if value is not None and not math.isfinite(value):
             raise click.UsageError(f"{name} is a finite number, got {value}")
-    read = named(layout, _LAYOUTS, "format of lists")
+    read = named(layout, LAYOUTS, "format of lists")
     standing = _Standings(open_model(model), weight, bonus or 0.0)
     scores = () if weight is None else ("score", "total")
     rows = Rows(("logprob", "text", "list", "rank", *scores, "reason"), json_lines=json_lines)
@@ -193,7 +193,7 @@ def _score(text: object, number: int, source: str) -> float:
     return score
 
 
-_LAYOUTS: Mapping[str, Callable[[Iterator[str], str], Iterator[Candidate]]] = {
+LAYOUTS: Mapping[str, Callable[[Iterator[str], str], Iterator[Candidate]]] = {
     "lines": _from_lines,
     "nbest": _from_nbest,
     "tsv": _from_tsv,

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lmzoo.card import Card, describe
     from lmzoo.catalogue import ModelEntry
     from lmzoo.conformance import CheckResult, check_language_model
     from lmzoo.corpus import Corpus, Document, Split, corpus_from_texts, load_corpus
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Card": "card",
     "CheckResult": "conformance",
     "Coder": "interface",
     "Corpus": "corpus",
@@ -45,6 +47,7 @@ _HOMES = {
     "check_language_model": "conformance",
     "code_length": "driver",
     "corpus_from_texts": "corpus",
+    "describe": "card",
     "evaluate": "evaluation",
     "evaluate_blocks": "evaluation",
     "load": "storage",
@@ -61,6 +64,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Card",
     "CheckResult",
     "Coder",
     "Corpus",
@@ -77,6 +81,7 @@ __all__ = [
     "check_language_model",
     "code_length",
     "corpus_from_texts",
+    "describe",
     "evaluate",
     "evaluate_blocks",
     "load",

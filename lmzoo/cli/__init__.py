@@ -21,6 +21,7 @@ from lmzoo.cli import (  # noqa: F401
     completion,
     converting,
     counting,
+    describing,
     info,
     listing,
     ranking,

@@ -1,0 +1,81 @@
+"""`describe`: what a corpus is like, before any model is made of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lmzoo.cli.group import cli
+from lmzoo.cli.texts import corpus_of, text_options
+from lmzoo.errors import StorageError
+
+if TYPE_CHECKING:
+    from lmzoo.card import Card
+
+_EXAMPLES = """\b
+Examples:
+  python -m lmzoo describe book.txt
+  python -m lmzoo describe --corpus genesis --tokens word --json
+  python -m lmzoo describe --train a.txt --test b.txt -o card
+"""
+
+
+@cli.command(epilog=_EXAMPLES)
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@text_options
+@click.option("--order", type=int, default=5, show_default=True, metavar="N", help="The most tokens counted together.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, with every figure, instead of text.")
+@click.option("-o", "--output", metavar="FOLDER", help="Write card.md, card.json and plots there too.")
+def describe(texts: tuple[str, ...], order: int, as_json: bool, output: str | None, **reading: Any) -> None:
+    """Describe TEXT, or a named corpus, as it is cut into parts and tokens: sizes, repetitions, unknown tokens by
+    vocabulary, characters, n-grams seen and unseen."""
+    from lmzoo import card as cards
+
+    folder = None if output is None else _folder(output)
+    card = cards.describe(corpus_of(texts, **reading), order=order)
+    if folder is not None:
+        _write(card, folder)
+        click.echo(f"card in {output}", err=True)
+    if as_json:
+        click.echo(_as_json(card))
+        return
+    from lmzoo.cli.cards import print_card
+
+    print_card(card, sys.stdout)
+
+
+def _folder(output: str) -> Path:
+    """The folder to write to, made if need be: looked at before any work."""
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot write {output!r}: {getattr(error, 'strerror', None) or error}") from error
+    return folder
+
+
+def _as_json(card: Card) -> str:
+    return json.dumps(card.to_json(), ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def _write(card: Card, folder: Path) -> None:
+    from lmzoo.cli.cards import markdown
+    from lmzoo.files import whole_file
+
+    for name, text in (("card.json", _as_json(card) + "\n"), ("card.md", markdown(card, _plots(card, folder)))):
+        with whole_file(folder / name) as file:
+            # a text may hold halves of surrogate pairs, which UTF-8 has not
+            file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def _plots(card: Card, folder: Path) -> list[tuple[str, str]]:
+    try:
+        from lmzoo.cli.card_plots import save_plots
+    except ImportError:
+        click.echo("warning: no plots without matplotlib: python -m pip install 'lmzoo[plots]'", err=True)
+        return []
+    return save_plots(card, folder)

@@ -1,0 +1,121 @@
+"""`describe`: text, JSON, a folder; the same figures in each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import lmzoo
+from lmzoo.card import Card
+from lmzoo.cli import run
+from lmzoo.cli.cards import markdown, shown
+
+Typed = Callable[..., tuple[int, str, str]]
+
+TEXT = "the cat sat on the mat\nthe dog sat on the | cat\na dog\u00a0ate <unk> the mat\n" * 20
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Run a command and give its status, output and error text."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        status = run([str(a) for a in arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def text_file(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def card(text_file: Path) -> Card:
+    return lmzoo.describe(lmzoo.load_corpus(text_file, tokens="word"), order=2)
+
+
+def test_text(typed: Typed, text_file: Path, card: Card) -> None:
+    status, out, err = typed("describe", text_file, "--tokens", "word", "--order", 2)
+    assert (status, err) == (0, "")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "corpus: text.txt" in lines
+    assert "vocabulary: 12 predictable symbols" in lines
+    train = card.parts[0]
+    assert any(line.startswith(f"train {train.n_documents} {train.n_lines} {train.n_tokens} ") for line in lines)
+    assert "U+00A0 NO-BREAK SPACE 20" in lines
+    # nothing is cut off where no terminal limits a line
+    assert "…" not in out
+
+
+def test_json_is_the_card(typed: Typed, text_file: Path, card: Card) -> None:
+    status, out, _ = typed("describe", text_file, "--tokens", "word", "--order", 2, "--json")
+    assert status == 0
+    assert json.loads(out) == json.loads(json.dumps(card.to_json()))
+
+
+def test_a_folder(typed: Typed, text_file: Path, tmp_path: Path, card: Card) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    folder = tmp_path / "a" / "card"
+    folder.mkdir(parents=True)
+    (folder / "card.md").write_text("an older card", encoding="utf-8")
+    status, _, err = typed("describe", text_file, "--tokens", "word", "--order", 2, "-o", folder)
+    assert (status, err) == (0, f"card in {folder}\n")
+    plots = {f"{name}.{ending}" for name in ("symbols", "zipf", "growth") for ending in ("png", "svg")}
+    assert {path.name for path in folder.iterdir()} == {"card.md", "card.json", *plots}
+    assert json.loads((folder / "card.json").read_text(encoding="utf-8")) == json.loads(json.dumps(card.to_json()))
+    page = (folder / "card.md").read_text(encoding="utf-8")
+    assert all(f"]({name}.png)" in page for name in ("symbols", "zipf", "growth"))
+    assert (folder / "zipf.png").read_bytes().startswith(b"\x89PNG")
+    assert b"</svg>" in (folder / "zipf.svg").read_bytes()
+
+
+def test_without_matplotlib_the_card_has_no_plots(
+    typed: Typed, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lmzoo.cli.card_plots", None)
+    status, _, err = typed("describe", text_file, "-o", tmp_path / "card")
+    assert status == 0
+    assert "python -m pip install 'lmzoo[plots]'" in err
+    assert {path.name for path in (tmp_path / "card").iterdir()} == {"card.md", "card.json"}
+
+
+def test_mistakes_are_told_before_any_text_is_read(typed: Typed, text_file: Path) -> None:
+    status, _, err = typed("describe", "nowhere.txt", "-o", text_file)
+    assert status == 2
+    assert err.startswith(f"error: cannot write '{text_file}'")
+    assert typed("describe")[0] == 2
+    assert "order must be 1 to 32" in typed("describe", text_file, "--order", 40)[2]
+
+
+def test_a_table_of_markdown_keeps_its_columns(card: Card) -> None:
+    page = markdown(card, [])
+    tables = [line for line in page.splitlines() if line.startswith("|")]
+    symbols = [line for line in tables if "&#124;" in line or "&lt;unk" in line]
+    assert len(symbols) == 2
+    for line in tables:
+        assert line.endswith("|")
+    assert page.count("|:--") == page.count("| :-- |:--")
+    assert "## Plots" not in page
+
+
+@pytest.mark.parametrize(
+    ("symbol", "seen"), [("a", "a"), (" ", "U+0020"), ("\n", "U+000A"), ("红", "红"), ("a\u00a0b", "aU+00A0b")]
+)
+def test_what_is_blank_is_shown_by_its_code(symbol: str, seen: str) -> None:
+    assert shown(symbol) == seen
+
+
+def test_a_symbol_without_a_sign_in_the_font_is_drawn_by_its_code() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    from lmzoo.cli.card_plots import label_of
+
+    assert [label_of(symbol) for symbol in ("a", "é", "$x$", "红", " ")] == ["a", "é", "$x$", "U+7EA2", "U+0020"]
+    assert label_of("x" * 50) == "x" * 19 + "…"

@@ -130,5 +130,7 @@ def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
     if not parts and not names:
         names = [DEFAULT_CORPUS]
     tokens: list[str | None] = [None] if options["tokens"] is None else [*list_of(options["tokens"], "--tokens")]
-    reading: dict[str, Any] = {key: options[key] for key in ("normalize", "documents", "min_freq")}
+    reading: dict[str, Any] = {
+        key: options[key] for key in ("normalize", "documents", "min_freq", "encoding", "invalid")
+    }
     return [CorpusSpec(name=name, tokens=kind, **parts, **reading) for name in (names or [None]) for kind in tokens]

@@ -5,8 +5,6 @@ It runs in a short child process (`python -m bench.worker --describe`), because 
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,8 +20,9 @@ from lmzoo.errors import (
     UnknownModelError,
     did_you_mean,
 )
+from lmzoo.inputs import can_be_read_again, files_of, is_text
 from lmzoo.registry import all_entries, family_of, is_read, missing_for, recorded_options, shown
-from lmzoo.sources import default_tokens
+from lmzoo.sources import default_tokens, is_named
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
 # the counting models worth comparing with one another; documented in docs/models.md
@@ -99,10 +98,10 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
     models: dict[str, ModelFacts] = {}
     specs = parse_specs(text)
     unavailable: dict[str, str] = {}
-    for spec, is_named in _expand(specs):
+    for spec, is_asked_for in _expand(specs):
         facts = model_facts(spec)
         reason = missing_for(spec)
-        if reason and is_named:
+        if reason and is_asked_for:
             raise MissingLibraryError(f"{spec.name}: {reason}")
         if reason:
             unavailable[facts.model] = reason
@@ -160,18 +159,11 @@ def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list
 def require_files(spec: CorpusSpec) -> None:
     """Raise `InputError` for a text in a pipe or a device: it is read again by each trial, and might never end."""
     train = [spec.train] if isinstance(spec.train, str) else (spec.train or ())
-    for path in filter(None, (spec.name, *train, spec.valid, spec.test)):
-        if not _can_be_read_again(path):
-            raise InputError(f"{path} is no regular file, and every trial reads it anew; save its text to a file")
-
-
-def _can_be_read_again(path: str) -> bool:
-    """Not so for a pipe or a device; what is not there, or is a folder, has errors of its own."""
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116
-    except (OSError, ValueError):
-        return True
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    # a name may be that of a corpus
+    names = [name for name in (spec.name,) if name is not None and is_text(name) and not is_named(name)]
+    for file in files_of([*names, *train, *filter(None, (spec.valid, spec.test))]):
+        if not can_be_read_again(file):
+            raise InputError(f"{file} is no regular file, and every trial reads it anew; save its text to a file")
 
 
 def read_corpus(spec: CorpusSpec) -> Corpus:
@@ -199,6 +191,8 @@ def corpus_facts(corpus: Corpus, *, vocabulary_of: str | None = None) -> CorpusF
         n_test_documents=len(corpus.test),
         n_blank_lines=corpus.n_blank,
         n_markers=corpus.n_markers,
+        n_normalized=corpus.n_normalized,
+        n_replaced=corpus.n_replaced,
         test_overlap=corpus.test_overlap,
         entropy_nats=corpus.entropy_nats,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.records import CorpusSpec
-from lmzoo.reading import joined_name
+from lmzoo.inputs import joined_name
 
 # every library that computes on several threads reads one of these when it loads
 THREAD_VARIABLES = (

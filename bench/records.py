@@ -16,6 +16,7 @@ from bench.measured import Measured as Measured
 from bench.measured import Recorded
 from bench.measured import Repeats as Repeats
 from bench.measured import TallyRecord as TallyRecord
+from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Invalid
 
 # 1: the first.  2: blocks by character, byte and out-of-vocabulary token; agreement of devices; energy; schedule.
 # 3: compressors and models that are read; blocks that all tokenizers share.
@@ -33,13 +34,15 @@ class CorpusSpec(Recorded):
     """Which text, and how it is read; None: the corpus's own default.  Paths stay in memory, never in a report."""
 
     name: str | None = None
-    train: str | tuple[str, ...] | None = Field(default=None, description="several files are one text, in this order")
+    train: str | tuple[str, ...] | None = Field(default=None, description="several are read in this order")
     valid: str | None = None
     test: str | None = None
     tokens: str | None = None
     normalize: str | None = None
     documents: str | None = None
     min_freq: int = 1
+    encoding: str = DEFAULT_ENCODING
+    invalid: Invalid = DEFAULT_INVALID
 
 
 class CorpusFacts(Recorded):
@@ -62,6 +65,8 @@ class CorpusFacts(Recorded):
     n_test_documents: int
     n_blank_lines: int
     n_markers: int
+    n_normalized: int = Field(default=0, description="characters that normal forms of Unicode changed")
+    n_replaced: int = Field(default=0, description="invalid sequences of bytes that U+FFFD stands for")
     test_overlap: float = Field(description="share of test lines found verbatim in the training text, 0 to 1")
     entropy_nats: float | None = Field(
         default=None, description="nats per token of the source that the text was drawn from, where that is known"

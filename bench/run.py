@@ -21,7 +21,9 @@ from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain, run
 from bench.store import WriteError
 from bench.sweep import with_plan
 from lmzoo.arguments import ListOption, OnceCommand
+from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, INVALID
 from lmzoo.errors import LmzooError
+from lmzoo.normalizers import NORMALIZERS
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
 
 # one: the same on every machine, and beside other load a second thread mostly makes the first one wait
@@ -64,16 +66,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option(
     "--plan", type=click.Path(path_type=Path), help="TOML file that has any of these options, and texts one by one."
 )
-@click.option("--corpus", multiple=True, help="Name or path of a text; may be repeated.  [default: genesis]")
 @click.option(
-    "--train", multiple=True, help="Path of a training text; with --test.  Repeated: one text, in this order."
+    "--corpus",
+    multiple=True,
+    help="Name of a corpus, or path of a file, of a folder, or a quoted pattern; may be repeated.  [default: genesis]",
 )
+@click.option("--train", multiple=True, help="Path of a training text; with --test.  Repeated: read in this order.")
 @click.option("--valid", help="Path of a validation text; without it the last tenth of --train serves.")
 @click.option("--test", help="Path of a test text; with --train.")
 @click.option(
     "--tokens", cls=ListOption, help="char or word, or both separated by a comma.  [default: the corpus's own]"
 )
-@click.option("--normalize", help="letters, lower or none.  [default: the corpus's own]")
+@click.option(
+    "--normalize",
+    help=f"{', '.join(sorted(NORMALIZERS))}, or several in turn, such as nfc+lower.  [default: the corpus's own]",
+)
+@click.option(
+    "--encoding",
+    default=DEFAULT_ENCODING,
+    show_default=True,
+    help="What the bytes of texts of one's own are: utf-8, utf-16, latin-1, gb18030 …",
+)
+@click.option(
+    "--invalid",
+    type=click.Choice(INVALID),
+    default=DEFAULT_INVALID,
+    show_default=True,
+    help="Bytes that the encoding does not have: an error, or replaced by U+FFFD.",
+)
 @click.option("--documents", help="Context policy: file, line, paragraph or running.  [default: by --tokens]")
 @click.option(
     "--min-freq", type=click.IntRange(min=1), default=1, show_default=True, help="Rarer training tokens become <unk>."

@@ -17,13 +17,15 @@ from click.core import ParameterSource
 
 from lmzoo.arguments import ListOption
 from lmzoo.errors import LmzooError, did_you_mean
+from lmzoo.inputs import is_text
 from lmzoo.sources import SOURCES, is_named
 from lmzoo.spec import parse_specs
 
 CORPORA = "corpora"
 # keys of a table of `corpora`, and the options that they are
 _OF_A_TEXT = {"name": "corpus"} | {
-    key: key for key in ("train", "valid", "test", "tokens", "normalize", "documents", "min_freq")
+    key: key
+    for key in ("train", "valid", "test", "tokens", "normalize", "documents", "min_freq", "encoding", "invalid")
 }
 _NAMING_TEXTS = ("corpus", "train", "valid", "test")
 _PATHS = ("train", "valid", "test", "out")
@@ -154,7 +156,7 @@ class _Plan:
     def _placed(self, where: str, name: str, text: str) -> str:
         """A text; a path in it starts from the folder of the plan."""
         beside = self._path.parent / text
-        if name in _PATHS or (name == "corpus" and not is_named(text) and beside.exists()):
+        if name in _PATHS or (name == "corpus" and not is_named(text) and is_text(str(beside))):
             return str(beside)
         if name == "corpus" and not is_named(text):
             close = did_you_mean(text, SOURCES)

@@ -14,7 +14,7 @@ from benchmarks.synthetic import zipf_text
 from lmzoo.corpus import Corpus, Split, encode_split
 from lmzoo.markers import EOS, UNK
 from lmzoo.ngram.quantize import quantize
-from lmzoo.normalizers import NORMALIZERS
+from lmzoo.normalizers import named_normalizer
 from lmzoo.parts import cut_segments
 from lmzoo.reading import read_text
 from lmzoo.sources import DATA_VARIABLE, SOURCES
@@ -98,7 +98,7 @@ class Workbench:
 
 def encoded(model: Any, text: Path) -> Split:
     """A text file under the vocabulary of a model, a document per line."""
-    segments, _ = cut_segments(read_text(text), "line", NORMALIZERS[model.vocab.normalizer])
+    segments, _ = cut_segments(read_text(text), "line", named_normalizer(model.vocab.normalizer))
     return encode_split(text.name, segments, model.vocab, "line")
 
 

@@ -6,9 +6,8 @@ The context policy is decided here and nowhere else; models and `evaluate` only 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,11 +15,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Decoding, Invalid
 from lmzoo.errors import CorpusError, TooShortError
+from lmzoo.inputs import Name, files_of, is_text, joined_name, names_of
 from lmzoo.markov import MarkovSource, parse_markov
-from lmzoo.normalizers import NORMALIZERS, Normalizer, named_normalizer
-from lmzoo.parts import Policy, Text, cut_parts, named_policy, text_of
-from lmzoo.reading import joined_name, read_joined, read_text
+from lmzoo.normalizers import named_normalizer
+from lmzoo.parts import Policy, Text, cut_parts, named_policy
+from lmzoo.reading import read_texts
 from lmzoo.segments import Segments
 from lmzoo.sources import Source, is_named, named_source
 from lmzoo.tokenizers import kind_of, tokenizer_for
@@ -127,7 +128,13 @@ class Split:
 class Corpus:
     """Three splits under one vocabulary, and the facts that a record needs about them.
 
-    `entropy_nats`: nats per token of the source that the text was drawn from, where that is known.
+    Attributes:
+        n_blank: blank lines that were skipped.
+        n_markers: words that read like `<s>`, `</s>` or `<unk>`.
+        test_overlap: share of test lines that stand in the training text.
+        n_normalized: characters that normal forms of Unicode changed.
+        n_replaced: invalid sequences of bytes that U+FFFD stands for.
+        entropy_nats: nats per token of the source that the text was drawn from, where that is known.
     """
 
     name: str
@@ -140,6 +147,8 @@ class Corpus:
     n_blank: int
     n_markers: int
     test_overlap: float
+    n_normalized: int = 0
+    n_replaced: int = 0
     entropy_nats: float | None = None
 
     @property
@@ -175,50 +184,52 @@ class Corpus:
 
 
 def load_corpus(
-    name: str | Path | None = None,
+    name: Name | Sequence[Name] | None = None,
     *,
-    train: str | Path | Sequence[str | Path] | None = None,
-    valid: str | Path | None = None,
-    test: str | Path | None = None,
+    train: Name | Sequence[Name] | None = None,
+    valid: Name | Sequence[Name] | None = None,
+    test: Name | Sequence[Name] | None = None,
     tokens: str | None = None,
     normalize: str | None = None,
     documents: str | None = None,
     min_freq: int = 1,
+    encoding: str = DEFAULT_ENCODING,
+    invalid: Invalid = DEFAULT_INVALID,
 ) -> Corpus:
-    """A corpus by name or path (cut 80/10/10 unless its publishers cut it), or from `train`, `valid`, `test` files.
+    """A corpus by name or of texts (cut 80/10/10 unless its publishers cut it), or of `train`, `valid`, `test` texts.
+
+    A text is a file, packed or not, a folder of files, a pattern such as `news-*.txt`, or `-` for standard input.
+    Several are read one after the other, and under `documents="file"` each file is a document.
 
     Args:
-        name: a name in `sources.SOURCES`, a chain such as `markov:order=1`, or the path of a UTF-8 text.
-        train, valid, test: paths; without `valid` the last tenth of the training text serves.  Several `train` paths
-            are one text, one after the other.
+        name: a name in `sources.SOURCES`, a chain such as `markov:order=1`, or texts.
+        train, valid, test: texts; without `valid` the last tenth of the training text serves.
         tokens: a name of `lmzoo.tokenizers`, such as `char`, `word` or `bpe:8000`, or the path of a trained
             tokenizer.json (default: the corpus's own, else `char`).
-        normalize: `letters`, `lower` or `none` (default: the corpus's own, else `none`).
+        normalize: `letters`, `lower`, `none`, a normal form `nfc`, `nfd`, `nfkc` or `nfkd`, or a chain such as
+            `nfc+lower` (default: the corpus's own, else `none`).
         documents: the context policy: file, line, paragraph or running (default: line for words, file for all else).
         min_freq: rarer training tokens become `<unk>`.
+        encoding: of texts of one's own, any that Python knows.
+        invalid: `error`, or `replace` by U+FFFD bytes that the encoding does not have.
 
-    Raises:
-        UnknownCorpusError, MissingDataError, TooShortError, UndecodableInputError.
+    Raises `CorpusError`, `TextError` and their kinds, and `InputError` for an option that is none.
     """
-    given = {
-        part: paths for part, files in (("train", train), ("valid", valid), ("test", test)) if (paths := _paths(files))
-    }
+    decoding = Decoding(encoding=encoding, invalid=invalid)
+    given = {part: files for part, files in (("train", train), ("valid", valid), ("test", test)) if files}
     if (name is None) == (not given):
         raise CorpusError("give either the name or path of one corpus, or train= and test= files")
     if given and not {"train", "test"} <= set(given):
         raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
-    own_unk = False
-    source: Source | None = None
-    if given:
-        texts: dict[str, Callable[[], str]] = {part: partial(read_joined, paths) for part, paths in given.items()}
-        label = joined_name(given["train"])
-    elif is_named(str(name)) or not _is_there(str(name)):
-        source = named_source(str(name))
-        label, own_unk = source.name, source.own_unk
-        tokens, normalize = tokens or source.tokens, normalize or source.normalize
-        texts = source.readers()
+    source = None if name is None else _source_of(name)
+    if source is None:
+        label = joined_name(given["train"] if name is None else name)
+        texts: Mapping[str, Text] = _readers(given if name is None else {"whole": name}, decoding)
     else:
-        texts, label = {"whole": partial(read_text, Path(str(name)))}, Path(str(name)).name
+        if not decoding.is_default:
+            raise CorpusError(f"encoding= and invalid= are for texts of one's own; {source.name} is read as it is")
+        label, texts = source.name, source.readers()
+        tokens, normalize = tokens or source.tokens, normalize or source.normalize
     corpus = corpus_from_texts(
         texts,
         name=label,
@@ -226,31 +237,35 @@ def load_corpus(
         normalize=normalize or "none",
         documents=documents,
         min_freq=min_freq,
-        own_unk=own_unk,
+        own_unk=source is not None and source.own_unk,
     )
-    return corpus if source is None or source.chain is None else _with_entropy(corpus, source.chain)
+    if source is not None and source.chain is not None:
+        return _with_entropy(corpus, source.chain)
+    return replace(corpus, n_replaced=decoding.n_replaced)
+
+
+def _source_of(name: Name | Sequence[Name]) -> Source | None:
+    """The corpus of this name; None for texts.  Raises `UnknownCorpusError` for what is neither."""
+    if not isinstance(name, str | Path):
+        return None
+    return named_source(str(name)) if is_named(str(name)) or not is_text(name) else None
+
+
+def _readers(texts: Mapping[str, Name | Sequence[Name]], decoding: Decoding) -> dict[str, Text]:
+    """What reads each part, when it is asked to."""
+    # standard input is one text at most
+    files_of([name for names in texts.values() for name in names_of(names)])
+    return {part: partial(read_texts, names, decoding) for part, names in texts.items()}
 
 
 def _with_entropy(corpus: Corpus, chain: str) -> Corpus:
     """The corpus and what is known of it: nothing where its tokens are not one by one the symbols of its chain."""
-    is_by_symbols = (corpus.tokenizer, corpus.documents) == ("char", "file") and NORMALIZERS[corpus.normalize].lossless
+    is_as_drawn = named_normalizer(corpus.normalize).lossless
+    is_by_symbols = (corpus.tokenizer, corpus.documents) == ("char", "file") and is_as_drawn
     source = MarkovSource.of(parse_markov(chain))
     # one symbol may be <unk>, two would be taken for one
     n_unknown = int((corpus.vocab.encode(source.alphabet) == corpus.vocab.unk_id).sum())
     return replace(corpus, entropy_nats=source.entropy_nats if is_by_symbols and n_unknown <= 1 else None)
-
-
-def _paths(files: str | Path | Sequence[str | Path] | None) -> Sequence[str | Path]:
-    if files is None:
-        return []
-    return [files] if isinstance(files, str | Path) else files
-
-
-def _is_there(path: str) -> bool:
-    try:
-        return bool(path) and Path(path).exists()
-    except OSError:  # a name longer than the system allows
-        return False
 
 
 def corpus_from_texts(
@@ -265,16 +280,16 @@ def corpus_from_texts(
 ) -> Corpus:
     """A corpus from strings: `{"whole": …}`, or `{"train": …, "test": …}` with or without `"valid"`.
 
-    A text may be given by a function that reads it, so that it is not kept beside its encoded form.  The vocabulary is
-    built from the training part alone.
+    A text may be given by a function that reads it, or the texts of several files, so that it is not kept beside its
+    encoded form.  The vocabulary is built from the training part alone.
     """
-    named_normalizer(normalize)
+    normalizer = named_normalizer(normalize)
     kind = kind_of(tokens)
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     policy = named_policy(documents or kind.documents)
-    normalizer = NORMALIZERS[normalize]
-    parts, n_blank = cut_parts(texts, policy, normalizer)
+    cut = cut_parts(texts, policy, normalizer)
+    parts = cut.parts
     tokenizer = tokenizer_for(tokens, lambda: normalized(parts["train"], normalizer))
     tokens_of_part = {p: tokens_of(normalized(s, normalizer), tokenizer) for p, s in parts.items()}
     vocab = vocab_of(
@@ -289,7 +304,8 @@ def corpus_from_texts(
     splits = {part: _encoded(part, segments, tokens_of_part[part], vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
         if not split.n_tokens:
-            raise TooShortError(_nothing_left(part, name, texts, normalizer))
+            n_left = sum(int(tokens.chars_S.sum()) for tokens in tokens_of_part.values())
+            raise TooShortError(_nothing_left(part, name, cut.n_read, n_left, normalize))
     return Corpus(
         name=name,
         train=splits["train"],
@@ -298,23 +314,22 @@ def corpus_from_texts(
         vocab=vocab,
         documents=policy,
         sha256=_content_sha256(parts),
-        n_blank=n_blank,
+        n_blank=cut.n_blank,
+        n_normalized=cut.n_normalized,
         n_markers=_count_markers(parts, tokens_of_part, vocab),
         test_overlap=_overlap(parts["train"], parts["test"]),
     )
 
 
-def _nothing_left(part: str, name: str, given: Mapping[str, Text], normalizer: Normalizer) -> str:
-    texts = list(itertools.starmap(text_of, given.items()))
-    n_read, n_left = (sum(map(len, t)) for t in (texts, map(normalizer.apply, texts)))
-    cure = "give more text" if 2 * n_left > n_read else f"{normalizer.name} leaves {n_left} of {n_read} characters"
+def _nothing_left(part: str, name: str, n_read: int, n_left: int, normalize: str) -> str:
+    cure = "give more text" if 2 * n_left >= n_read else f"{normalize} leaves {n_left} of {n_read} characters"
     return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
 
 
 def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
     """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy."""
     held = segments if isinstance(segments, Segments) else Segments.of(segments)
-    tokens = tokens_of(normalized(held, NORMALIZERS[vocab.normalizer]), vocab.cutter)
+    tokens = tokens_of(normalized(held, named_normalizer(vocab.normalizer)), vocab.cutter)
     return _encoded(name, held, tokens, vocab, documents)
 
 
@@ -344,7 +359,7 @@ def _count_markers(parts: Mapping[str, Segments], tokens_of_part: Mapping[str, T
     tokenizer = vocab.cutter
     if tokenizer.is_single:
         return 0
-    is_as_read = NORMALIZERS[vocab.normalizer].lossless
+    is_as_read = named_normalizer(vocab.normalizer).lossless
     as_read = tokens_of_part.values() if is_as_read else (tokens_of(s, tokenizer) for s in parts.values())
     return sum(count_markers(tokens, own_unk=vocab.marks_unknown) for tokens in as_read)
 
@@ -354,6 +369,9 @@ def _content_sha256(parts: Mapping[str, Segments]) -> str:
     for part, segments in parts.items():
         digest.update(f"{part} {len(segments)}\n".encode())
         digest.update(segments.view)
+        if segments.n_inner_ends and len(segments) > 1:
+            # the same lines may be cut into as many segments elsewhere
+            digest.update(np.cumsum(segments.bytes_S).astype("<i8").tobytes())
     return digest.hexdigest()
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lmzoo.corpus import Split
 from lmzoo.errors import VocabularyMismatchError, require_kind, require_whole
 from lmzoo.interface import LanguageModel, all_logprobs, require_model, sequence_logprobs
-from lmzoo.normalizers import NORMALIZERS
+from lmzoo.normalizers import named_normalizer
 from lmzoo.tally import Tally
 
 Nats = npt.NDArray[np.float64]
@@ -208,7 +208,7 @@ def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start:
         spelling_nats=spelling_nats if math.isfinite(spelling_nats) else 0.0,
         unit=split.vocab.fingerprint,
         chars_known=is_whole and split.lossless,
-        bytes_known=is_whole and split.lossless and NORMALIZERS[split.vocab.normalizer].lossless,
+        bytes_known=is_whole and split.lossless and named_normalizer(split.vocab.normalizer).lossless,
         is_normalized=model.is_normalized,
     )
 
@@ -225,6 +225,6 @@ def _plain_tally(
         finite_nll_nats=nats,
         unit=split.vocab.fingerprint,
         chars_known=split.lossless,
-        bytes_known=split.lossless and NORMALIZERS[split.vocab.normalizer].lossless,
+        bytes_known=split.lossless and named_normalizer(split.vocab.normalizer).lossless,
         is_normalized=model.is_normalized,
     )

@@ -6,22 +6,24 @@ The context policy says what a segment is, and thereby what a document is: a fil
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
+from lmzoo.decoding import check_encodable
 from lmzoo.errors import InputError, did_you_mean
 from lmzoo.normalizers import Normalizer, raw_length
-from lmzoo.reading import check_encodable, with_line_feeds
+from lmzoo.reading import with_line_feeds
 from lmzoo.segments import Segments
 from lmzoo.tokens import normalized
 
 Policy = Literal["file", "line", "paragraph", "running"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
-# a text, or what reads it
-Text = str | Callable[[], str]
+# a text, or what reads it; several are those of several files
+Text = str | Callable[[], str | Iterable[str]]
 
 # the parts of a text that is cut here: tenths, but never more than these many characters held out
 VALID_START = (8, 2_000_000)
@@ -36,33 +38,56 @@ def split_at(
     """Cut segments at the marks, each (tenths from the start, most characters after it), by normalised characters.
 
     `n_end_chars`: how many characters the end of a segment counts as.  Many segments are cut between two of them, at
-    the first place at or after a mark; a single one is cut at the first white space there.
+    the first place at or after a mark.  A single one is cut at the first white space there, and so are files
+    (`n_end_chars` 0) that are too few for each part to have one.
     """
     rewritten = normalized(segments, normalizer)
     sizes = rewritten.chars_S + n_end_chars
     total = int(sizes.sum())
     wanted = [max(-(-total * tenths // 10), total - most) for tenths, most in marks]
-    if len(segments) == 1:
-        return [
-            Segments.of([part] if part else []) for part in _cut_text(segments[0], rewritten[0], wanted, normalizer)
-        ]
     cumulative = np.cumsum(sizes)
     ends = [int(np.searchsorted(cumulative, mark)) + 1 for mark in wanted]
     bounds = [0, *(min(end, len(segments)) for end in ends), len(segments)]
-    return [segments[a:b] for a, b in itertools.pairwise(bounds)]
+    parts = [segments[a:b] for a, b in itertools.pairwise(bounds)]
+    if len(segments) == 1 or (len(segments) and not n_end_chars and not all(map(len, parts))):
+        return _cut_inside(segments, rewritten, wanted, normalizer)
+    return parts
 
 
-def _cut_text(text: str, rewritten: str, marks: Sequence[int], normalizer: Normalizer) -> list[str]:
-    """Cut one raw text where its normalised form has the first white space at or after each mark."""
-    cuts = [0]
+def _cut_inside(
+    segments: Segments, rewritten: Segments, marks: Sequence[int], normalizer: Normalizer
+) -> list[Segments]:
+    """Cut raw segments where their normalised forms, laid end to end, have the first white space at or after marks."""
+    starts_S = np.cumsum(rewritten.chars_S) - rewritten.chars_S
+    places = [(0, 0)]
     for mark in marks:
-        reach = rewritten[mark : mark + _REACH]
-        here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(rewritten)))
-        if not normalizer.lossless:
-            here = raw_length(text, here, normalizer)
-        cuts.append(here)
-    cuts.append(len(text))
-    return [text[a:b] for a, b in itertools.pairwise(cuts)]
+        s = max(int(np.searchsorted(starts_S, mark, side="right")) - 1, 0)
+        places.append((s, _place_in(segments[s], rewritten[s], mark - int(starts_S[s]), normalizer)))
+    places.append((len(segments), 0))
+    return [Segments.of(_between(segments, a, b)) for a, b in itertools.pairwise(places)]
+
+
+def _place_in(text: str, rewritten: str, mark: int, normalizer: Normalizer) -> int:
+    """Where a raw text is cut so that its normalised form is cut at the first white space at or after a mark.
+
+    At a mark where it starts it is not cut.
+    """
+    if not mark:
+        return 0
+    reach = rewritten[mark : mark + _REACH]
+    here = next((mark + i for i, c in enumerate(reach) if c.isspace()), min(mark, len(rewritten)))
+    return here if normalizer.lossless else raw_length(text, here, normalizer)
+
+
+def _between(segments: Segments, start: tuple[int, int], end: tuple[int, int]) -> list[str]:
+    """The texts between two places, each a segment and a character of it."""
+    (first, a), (last, b) = start, end
+    texts = [segments[s] for s in range(first, min(last + 1, len(segments)))]
+    if last < len(segments):
+        texts[-1] = texts[-1][:b]
+    if texts:
+        texts[0] = texts[0][a:]
+    return [text for text in texts if text]
 
 
 def named_policy(documents: str) -> Policy:
@@ -75,21 +100,47 @@ def named_policy(documents: str) -> Policy:
     )
 
 
-def cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer) -> tuple[dict[str, Segments], int]:
-    """Segments of the three parts, and how many blank lines were skipped."""
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """The segments of the three parts, and what was found on the way.
+
+    Attributes:
+        n_blank: blank lines that were skipped.
+        n_read: characters of all texts as read.
+        n_normalized: characters that normal forms change.
+    """
+
+    parts: Mapping[str, Segments]
+    n_blank: int
+    n_read: int
+    n_normalized: int
+
+
+def cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer) -> Cut:
+    """The three parts of a text, or of given parts; each text is read once."""
     segments: dict[str, Segments] = {}
-    n_blank = 0
+    n_blank = n_read = 0
     for part, text in texts.items():
-        segments[part], skipped = cut_segments(text_of(part, text), policy, normalizer)
-        n_blank += skipped
-    n_end_chars = int(policy != "file")
+        read = [(*cut_segments(piece, policy, normalizer), len(piece)) for piece in texts_of(part, text)]
+        segments[part] = Segments.together([found for found, _, _ in read])
+        n_blank += sum(skipped for _, skipped, _ in read)
+        n_read += sum(n_chars for _, _, n_chars in read)
+    return Cut(
+        parts=_three_parts(segments, normalizer, n_end_chars=int(policy != "file")),
+        n_blank=n_blank,
+        n_read=n_read,
+        n_normalized=sum(normalizer.n_changed(found.text) for found in segments.values()) if normalizer.joins else 0,
+    )
+
+
+def _three_parts(segments: Mapping[str, Segments], normalizer: Normalizer, *, n_end_chars: int) -> dict[str, Segments]:
     if "whole" in segments:
         train, valid, test = split_at(segments["whole"], (VALID_START, TEST_START), normalizer, n_end_chars)
-        return {"train": train, "valid": valid, "test": test}, n_blank
+        return {"train": train, "valid": valid, "test": test}
     if "valid" not in segments:
         train, valid = split_at(segments["train"], (TEST_START,), normalizer, n_end_chars)
-        return {"train": train, "valid": valid, "test": segments["test"]}, n_blank
-    return {part: segments[part] for part in ("train", "valid", "test")}, n_blank
+        return {"train": train, "valid": valid, "test": segments["test"]}
+    return {part: segments[part] for part in ("train", "valid", "test")}
 
 
 def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Segments, int]:
@@ -108,7 +159,9 @@ def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Seg
     return kept, int(is_blank_L.sum())
 
 
-def text_of(part: str, given: Text) -> str:
-    text = given if isinstance(given, str) else given()
-    check_encodable(text, f"the {part} text")
-    return with_line_feeds(text)
+def texts_of(part: str, given: Text) -> Iterator[str]:
+    """The texts that are given or read, with LF line ends.  Raises `TextError` for half a surrogate pair."""
+    read = given if isinstance(given, str) else given()
+    for text in [read] if isinstance(read, str) else read:
+        check_encodable(text, f"the {part} text")
+        yield with_line_feeds(text)

@@ -45,6 +45,15 @@ class Segments(Sequence[str]):
             data += b"\n"
         return cls(data, np.concatenate(([0], np.flatnonzero(np.frombuffer(data, np.uint8) == _LF) + 1)))
 
+    @classmethod
+    def together(cls, several: Sequence[Segments]) -> Segments:
+        """All segments of several, in turn; one is given back as it is."""
+        if len(several) == 1:
+            return several[0]
+        lengths_S = [np.diff(segments.bounds_S1) for segments in several]
+        bounds_S1 = np.cumsum(np.concatenate([[0], *lengths_S]), dtype=np.int64)
+        return cls(b"".join(segments.view for segments in several), bounds_S1)
+
     def __len__(self) -> int:
         return len(self.bounds_S1) - 1
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lmzoo.errors import InputError, TokenError
 from lmzoo.markers import BOS, EOS, MARKERS, UNK, escape_marker, unescape_marker
-from lmzoo.normalizers import NORMALIZERS, named_normalizer
+from lmzoo.normalizers import named_normalizer
 from lmzoo.segments import Segments
 from lmzoo.tokenizers import Tokenizer, restored_tokenizer, tokenizer_for
 from lmzoo.tokens import Tokens, places_where, taken, tokens_of
@@ -33,7 +33,8 @@ class Vocab:
     Args:
         tokens: the symbols, reserved ones first; the position is the id.
         counts_V: how often each occurs in the training text (`<unk>`: words that fell below `min_freq`).
-        normalizer, tokenizer: names of both, as `NORMALIZERS` and `lmzoo.tokenizers` have them; `encode` applies both.
+        normalizer, tokenizer: names of both, as `lmzoo.normalizers` (chains too) and `lmzoo.tokenizers` have them; `encode`
+            applies both.
         tokenizer_state: what the tokenizer was trained to, where it was.
         own_unk: the text marks its unknown words as `<unk>` itself (Penn Treebank, WikiText): such a token is
             `<unk>`, scored like any word, and no OOV.
@@ -103,7 +104,7 @@ class Vocab:
 
     def encode(self, text: str) -> Ids:
         """Ids of a text, normalised and tokenized here; no `<s>` and no `</s>` is added."""
-        return self.encode_normalized(NORMALIZERS[self.normalizer].apply(text))[0]
+        return self.encode_normalized(named_normalizer(self.normalizer).apply(text))[0]
 
     def encode_normalized(self, text: str) -> tuple[Ids, Ids]:
         """Ids of a normalised text and the positions of those that are out of vocabulary."""

@@ -51,9 +51,9 @@ def train_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_parts = corpus.cut_parts
 
     def leaking(*arguments: Any) -> Any:
-        parts, n_blank = cut_parts(*arguments)
-        both = corpus.Segments.of([*parts["train"], *parts["test"]])
-        return parts | {"train": both}, n_blank
+        cut = cut_parts(*arguments)
+        both = corpus.Segments.of([*cut.parts["train"], *cut.parts["test"]])
+        return dataclasses.replace(cut, parts={**cut.parts, "train": both})
 
     monkeypatch.setattr(corpus, "cut_parts", leaking)
 
@@ -98,8 +98,8 @@ def average_the_averages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call_every_normalizer_lossless(monkeypatch: pytest.MonkeyPatch) -> None:
-    lossless = {name: dataclasses.replace(n, lossless=True) for name, n in evaluation.NORMALIZERS.items()}
-    monkeypatch.setattr(evaluation, "NORMALIZERS", lossless)
+    named = evaluation.named_normalizer
+    monkeypatch.setattr(evaluation, "named_normalizer", lambda name: dataclasses.replace(named(name), lossless=True))
 
 
 def halve_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,6 +252,7 @@ def _corpus_sheet(facts: CorpusFacts) -> Sheet:
         ("out of vocabulary in test", f"{facts.n_test_oov:,}"),
         ("test lines found in training", wording.percent(facts.test_overlap)),
         ("blank lines skipped, literal markers", f"{facts.n_blank_lines:,}, {facts.n_markers:,}"),
+        ("characters changed by normal forms, invalid bytes", f"{facts.n_normalized:,}, {facts.n_replaced:,}"),
     ]
     return _pairs_sheet(f"corpus {facts.name}", rows)
 

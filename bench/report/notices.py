@@ -53,10 +53,12 @@ def is_quick(plan: Iterable[TrialSpec]) -> bool:
 
 
 def about_texts(corpora: Sequence[CorpusFacts]) -> list[str]:
-    """Test lines that stand in the training text, and test tokens that it does not have."""
+    """Bytes that were replaced, test lines that stand in the training text, and test tokens that it does not have."""
     place = place_in(corpora)
     found = []
     for facts in corpora:
+        if facts.n_replaced:
+            found.append(f"{facts.name}: {facts.n_replaced:,} invalid sequences of bytes were replaced by U+FFFD")
         if facts.test_overlap >= _OVERLAP_WORTH_A_WARNING:
             found.append(
                 f"{facts.name}: {wording.percent(facts.test_overlap)} of the test lines stand verbatim in the training "

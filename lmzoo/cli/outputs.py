@@ -11,7 +11,7 @@ from lmzoo.errors import StorageError
 from lmzoo.files import require_writable
 
 
-def require_output(output: str, inputs: Iterable[str], *, is_written: bool = True) -> None:
+def require_output(output: str, inputs: Iterable[str | Path], *, is_written: bool = True) -> None:
     """Raise `StorageError` where nothing can be written, and `click.UsageError` for a file that is read as well."""
     path = Path(output)
     if not output or path.is_dir():
@@ -28,7 +28,7 @@ def require_output(output: str, inputs: Iterable[str], *, is_written: bool = Tru
 def require_checkpoint(
     spec: str,
     output: str,
-    inputs: Sequence[str],
+    inputs: Sequence[str | Path],
     *,
     checkpoint: str | None,
     checkpoint_every: float | None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID
+from lmzoo.inputs import File, files_of, is_text
 from lmzoo.normalizers import NORMALIZERS
 from lmzoo.tokenizers import TOKENIZER_KINDS
 
@@ -23,8 +24,14 @@ _TOKENS_HELP = (
     "counted. Only ptb and wikitext-2 use <unk> on purpose: there it is the vocabulary's <unk>."
 )
 _TRAIN_HELP = (
-    "Training text of one's own; goes with --test.  Several, each behind a --train, are one text, one after the other."
+    "Training text of one's own; goes with --test.  Several, each behind a --train, are read one after the other."
 )
+_NORMALIZE_HELP = (
+    f"Rewriting of the text: {', '.join(sorted(NORMALIZERS))}, or several in turn, such as nfc+lower (default: the "
+    "corpus's own, else none)."
+)
+_ENCODING_HELP = "What the bytes of texts of one's own are: utf-8, utf-16, latin-1, gb18030 …"
+_INVALID_HELP = "Bytes that the encoding does not have: error, or replace, by U+FFFD."
 _DOCUMENTS_HELP = (
     "How text is cut into documents, each scored from a fresh start: file, line, paragraph or running "
     "(default: line for words, file for characters)."
@@ -36,11 +43,9 @@ def text_options(command: Command) -> Command:
     for option in (
         click.option("--documents", metavar="POLICY", help=_DOCUMENTS_HELP),
         click.option("--min-freq", default=1, show_default=True, metavar="N", help="Rarer tokens become <unk>."),
-        click.option(
-            "--normalize",
-            metavar="NAME",
-            help=f"Rewriting of the text: {', '.join(sorted(NORMALIZERS))} (default: the corpus's own, else none).",
-        ),
+        click.option("--invalid", default=DEFAULT_INVALID, show_default=True, metavar="HOW", help=_INVALID_HELP),
+        click.option("--encoding", default=DEFAULT_ENCODING, show_default=True, metavar="NAME", help=_ENCODING_HELP),
+        click.option("--normalize", metavar="NAME", help=_NORMALIZE_HELP),
         click.option("--tokens", metavar="KIND", help=_TOKENS_HELP),
         click.option("--test", metavar="FILE", help="Test text of one's own; goes with --train."),
         click.option("--valid", metavar="FILE", help="Validation text (default: the last tenth of the training text)."),
@@ -61,36 +66,27 @@ def corpus_of(
     **reading: Any,
 ) -> Corpus:
     """The corpus that `text_options` and TEXT files name."""
-    from lmzoo.corpus import corpus_from_texts, load_corpus
-    from lmzoo.reading import joined_name, read_joined
-    from lmzoo.sources import is_named
+    from lmzoo.corpus import load_corpus
 
     given = [bool(texts), corpus is not None, any((train, valid, test))]
     if sum(given) != 1:
         raise click.UsageError("give one of: a TEXT file, --corpus NAME, or --train and --test files")
     if given[2] and not (train and test):
         raise click.UsageError("--train and --test go together; --valid is optional")
-    require_files(texts)
-    if len(texts) > 1:
-        return corpus_from_texts({"whole": read_joined(texts)}, name=joined_name(texts), **_given(reading))
-    if texts:
-        # a file is asked for here, even one that is named like a corpus
-        corpus = str(Path(texts[0]).absolute()) if is_named(texts[0]) else texts[0]
-    return load_corpus(corpus, train=train or None, valid=valid, test=test, **reading)
+    require_texts(texts)
+    # several names are those of texts, and so is one of several, even where it is called like a corpus
+    return load_corpus(list(texts) or corpus, train=train or None, valid=valid, test=test, **reading)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that are given."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def files_read(texts: Sequence[str], **options: Any) -> list[str]:
+def files_read(texts: Sequence[str], **options: Any) -> list[File]:
+    """The files of all texts that a command reads; none for a corpus by name."""
     given = [options.get(name) for name in ("train", "valid", "test")]
-    return [*texts, *(name for value in given for name in ([value] if isinstance(value, str) else value or ()))]
+    names = [*texts, *(name for value in given for name in ([value] if isinstance(value, str) else value or ()))]
+    return files_of(names)
 
 
-def require_files(names: Sequence[str]) -> None:
-    """Raise a `click.UsageError` for a name that is no file's."""
-    missing = next((name for name in names if not Path(name).exists()), None)
+def require_texts(names: Sequence[str]) -> None:
+    """Raise a `click.UsageError` for a name that is no text's."""
+    missing = next((name for name in names if not is_text(name)), None)
     if missing is not None:
         raise click.UsageError(f"no file {missing!r}; for a corpus by name write --corpus {missing}")

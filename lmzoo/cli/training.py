@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmzoo.cli.group import cli
+from lmzoo.cli.keeping import save_or_keep
 from lmzoo.cli.outputs import require_checkpoint, require_output
+from lmzoo.cli.progress import reading_shown
 from lmzoo.cli.scoring import star
 from lmzoo.cli.stopping import held_back
 from lmzoo.cli.texts import corpus_of, files_read, text_options
@@ -28,7 +31,8 @@ Examples:
   python -m lmzoo train lstm-cudnn:hidden=128 --corpus timemachine --budget 60 -o lstm.lm
   python -m lmzoo train lstm-scratch book.txt --budget 3600 --checkpoint lstm.ckpt --resume -o lstm.lm
   python -m lmzoo train kn5 --train a.txt --test b.txt --tokens word -o kn5.lm
-  python -m lmzoo train kn5 news-*.txt --all --tokens word --max-memory 1G -o news.lm
+  cat *.txt | python -m lmzoo train kn5 - -o all.lm
+  python -m lmzoo train kn5 'news-*.txt.gz' --all --tokens word --max-memory 1G -o news.lm
 """
 _ALL_HELP = (
     "Train on all of TEXT and cut nothing off.  It is read once, piece by piece, so it may be larger than memory; for "
@@ -63,14 +67,15 @@ _CHECKPOINT_HELP = (
 )
 @click.option("--resume", is_flag=True, help="Go on from --checkpoint, or start where it is not there yet.")
 def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memory: str | None, **options: Any) -> None:
-    """Train the model SPEC on TEXT (a UTF-8 file), or on a named corpus, and write it to a file.
+    """Train the model SPEC on TEXT, or on a named corpus, and write it to a file.
 
     SPEC is a name, then options after a colon: trigram, or lstm-cudnn:hidden=128,lr=0.5.
 
-    Several TEXT files are read as one text, one after the other.  It is cut 80/10/10, and the first part is trained on;
-    with --all nothing is cut off.
+    A TEXT is a UTF-8 file, packed (.gz, .xz, .zst, .bz2) or not, a folder of files, a quoted pattern such as
+    'news-*.txt', or - for standard input.  Several are read one after the other.  They are cut 80/10/10, and the first
+    part is trained on; with --all nothing is cut off.
     """
-    from lmzoo import driver, storage
+    from lmzoo import driver
     from lmzoo.registry import resolve_config
     from lmzoo.spec import parse_spec
 
@@ -82,16 +87,18 @@ def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memo
     driver.budget_for(
         parse_spec(spec), seconds=limits["budget"], epochs=limits["epochs"], max_steps=limits["max_steps"]
     )
-    inputs = files_read(texts, **options)
+    files = files_read(texts, **options)
+    inputs = [file for file in files if isinstance(file, Path)]
     require_output(output, inputs)
     require_checkpoint(spec, output, inputs, **lasting)
-    if is_all:
-        train_on_all(spec, texts, output, **options)
-        return
-    corpus = corpus_of(texts, **options)
+    with reading_shown(files):
+        if is_all:
+            train_on_all(spec, texts, output, **options)
+            return
+        corpus = corpus_of(texts, **options)
     _note_oddities(corpus)
     model = _trained_model(spec, corpus, output, **limits, **(lasting if lasting["checkpoint"] else {}))
-    storage.save(model, output)
+    save_or_keep(model, output, lasting["checkpoint"])
     click.echo(_trained(spec, model, corpus, output), err=True)
 
 
@@ -118,6 +125,10 @@ def _with_memory(spec: str, max_memory: str | None) -> str:
 
 
 def _note_oddities(corpus: Corpus) -> None:
+    if corpus.n_replaced:
+        click.echo(f"note: {corpus.n_replaced} invalid sequences of bytes were replaced by U+FFFD", err=True)
+    if corpus.n_normalized:
+        click.echo(f"note: {corpus.n_normalized} characters were changed by {corpus.normalize}", err=True)
     if corpus.n_markers:
         click.echo(f"note: {corpus.n_markers} literal <s>, </s> or <unk> in the text are kept as words", err=True)
     if corpus.test_overlap >= _NOTABLE_OVERLAP:

@@ -17,7 +17,7 @@ from lmzoo.ngram import counts as counting
 from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Counts, Level
 from lmzoo.ngram.discounts import ESTIMATES, Discounts
-from lmzoo.normalizers import NORMALIZERS
+from lmzoo.normalizers import named_normalizer
 from lmzoo.vocab import Vocab
 
 # a text, which the vocabulary cuts into tokens, or the ids of tokens
@@ -135,7 +135,7 @@ class NgramCounts:
 
     def _ids_of_text(self, text: str) -> Ids:
         vocab = self.vocab
-        normalized = NORMALIZERS[vocab.normalizer].apply(text)
+        normalized = named_normalizer(vocab.normalizer).apply(text)
         ids_K, unknown_M = vocab.encode_normalized(normalized)
         if len(unknown_M):
             token = vocab.cutter.split(normalized)[unknown_M[0]]

@@ -7,17 +7,20 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lmzoo.decoding import Decoding, check_encodable
 from lmzoo.errors import InputError
+from lmzoo.inputs import StandardInput, files_of
 from lmzoo.normalizers import Normalizer
 from lmzoo.parts import Policy, cut_segments
-from lmzoo.reading import check_encodable, read_blocks, with_line_feeds
+from lmzoo.reading import text_blocks, with_line_feeds
 from lmzoo.segments import Segments
 from lmzoo.tokenizers import last_place
 
 # characters of segments worked on at once, and bytes of a file read at once
 CHUNK_CHARS = 1 << 20
 
-_END_OF_LETTERS = re.compile(r"(?<=[A-Za-z])(?=[^A-Za-z])")
+# what is no ASCII might be a mark that the letter is joined with
+_END_OF_LETTERS = re.compile(r"(?<=[A-Za-z])(?=[\0-@\[-`{-\x7f])")
 _BEFORE_SPACE = r"(?=[ \t\n])"
 
 Pieces = Iterator[str]
@@ -31,19 +34,23 @@ class Chunk(NamedTuple):
     is_open: bool
 
 
-def texts_of(source: Any) -> Iterator[Pieces]:
+def texts_of(source: Any, decoding: Decoding) -> Iterator[Pieces]:
     """The texts of a path, or of an iterable of paths and texts, each in pieces.  Line ends are LF.
+
+    A path is that of a file, or whatever else names texts, see `inputs.files_of`.
 
     Raises `InputError` and its kinds for what is neither, and for what cannot be read.
     """
     if isinstance(source, str | Path):
-        yield read_blocks(Path(source), CHUNK_CHARS)
+        yield from (text_blocks(file, decoding, CHUNK_CHARS) for file in files_of(source))
         return
     if isinstance(source, list | tuple) and source and all(isinstance(s, str) and _is_file(s) for s in source):
         raise InputError(f"{source[0]!r} names a file; in a list, give pathlib.Path({source[0]!r}) to have it read")
     for number, item in enumerate(items_of(source), start=1):
         if isinstance(item, Path):
-            yield read_blocks(item, CHUNK_CHARS)
+            yield from (text_blocks(file, decoding, CHUNK_CHARS) for file in files_of(item))
+        elif isinstance(item, StandardInput):
+            yield text_blocks(item, decoding, CHUNK_CHARS)
         elif isinstance(item, str):
             check_encodable(item, f"document {number}")
             yield iter((with_line_feeds(item),))
@@ -183,6 +190,6 @@ def _cut(text: str, normalizer: Normalizer, places: Places) -> int:
     """
     if len(text) < CHUNK_CHARS or places is None:
         return 0
-    if normalizer.name == "letters":
+    if normalizer.squeezes:
         return last_place(text, _END_OF_LETTERS)
     return last_place(text, places if normalizer.lossless else re.compile(f"(?:{places.pattern}){_BEFORE_SPACE}"))

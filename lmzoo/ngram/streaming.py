@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split, encode_split
+from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Decoding, Invalid
 from lmzoo.errors import InputError, TokenError, TooShortError, VocabularyMismatchError
+from lmzoo.inputs import File, StandardInput, can_be_read_again, files_of
 from lmzoo.ngram.columns import Column, Room, Spool
 from lmzoo.ngram.config import NgramConfig
 from lmzoo.ngram.model import NgramModel
@@ -39,25 +42,29 @@ def train_ngram(
     min_freq: int = 1,
     valid: Any = None,
     max_memory: str | int | None = None,
+    encoding: str = DEFAULT_ENCODING,
+    invalid: Invalid = DEFAULT_INVALID,
     **options: Any,
 ) -> NgramModel:
     """A counting model of all of a text, which is read from first to last and never held as a whole.
 
     Args:
-        source: a path (str or Path); or an iterable of texts (str), each cut into documents like a file that holds it,
-            and of files (Path); or, with `vocab`, an iterable of documents as arrays of ids, `</s>` included where it
-            is to be predicted.
+        source: a path (str or Path) of a file, packed or not, or of a folder; a pattern such as `news-*.txt`, or `-`
+            for standard input; an iterable of texts (str), each cut into documents like a file that holds it, and of
+            files (Path); or, with `vocab`, an iterable of documents as arrays of ids, `</s>` included where it is to
+            be predicted.
         vocab: the vocabulary, with its own tokenizer and normaliser; None: that of the text.
         order, smoothing, options: of `NgramConfig`: cutoffs, prune, discounts, …
         tokens: a name of `lmzoo.tokenizers`, such as `word`, `char` or `bpe:8000`, or the path of a tokenizer.json.
             What is learned from the text (`bpe`, `unigram-lm`) has it read twice, so it has to be in files or a list.
-        normalize: `none`, `lower` or `letters`.
+        normalize: `none`, `lower`, `letters`, a normal form such as `nfc`, or a chain, `nfc+lower`.
         documents: the context policy: file, line, paragraph or running (default: line where documents end, else file).
         min_freq: rarer tokens become `<unk>`.
         valid: text of the same kinds as `source`, or a Split, for what is fitted (smoothing=jm, discounts=tuned, the k
             of addk); it is held in memory.
         max_memory: bytes beside the vocabulary, such as "200M"; the text's ids and the n-grams go to temporary files,
             and the model is read from them as it is used.
+        encoding, invalid: of files, as for `load_corpus`; a `ReplacedWarning` tells how much was replaced.
 
     The same text gives the same model to the last bit, however it comes and whatever `max_memory` is.
 
@@ -69,9 +76,11 @@ def train_ngram(
     if config.fitted and valid is None:
         # said before the text is read, not after
         raise InputError(f"{config.fitted} is fitted on validation text, and there is none; give valid")
-    reader = _Reader(vocab, tokens=tokens, normalize=normalize, documents=documents, min_freq=min_freq)
+    decoding = Decoding(encoding=encoding, invalid=invalid)
+    reader = _Reader(vocab, decoding, tokens=tokens, normalize=normalize, documents=documents, min_freq=min_freq)
     with room_for(config) as room:
         stream_N, vocab = reader.read(source, room)
+        decoding.warn_of_replaced()
         return model_of(config, vocab, stream_N, reader.held_out(valid, vocab), room)
 
 
@@ -79,8 +88,16 @@ class _Reader:
     """From any source to a stream of ids, each document after its `<s>`, and the vocabulary."""
 
     def __init__(
-        self, vocab: Vocab | None, *, tokens: str, normalize: str, documents: str | None, min_freq: int
+        self,
+        vocab: Vocab | None,
+        decoding: Decoding,
+        *,
+        tokens: str,
+        normalize: str,
+        documents: str | None,
+        min_freq: int,
     ) -> None:
+        self._decoding = decoding
         self._vocab = _checked_vocab(vocab, tokens, normalize)
         self._normalizer = named_normalizer(vocab.normalizer if vocab else normalize)
         self._kind = kind_of(tokens) if vocab is None else None
@@ -112,7 +129,7 @@ class _Reader:
             if valid.vocab.fingerprint != vocab.fingerprint:
                 raise VocabularyMismatchError("valid has another vocabulary than the text; give it as text")
             return valid
-        texts = ("".join(pieces) for pieces in texts_of(valid))
+        texts = ("".join(pieces) for pieces in texts_of(valid, self._decoding))
         segments = [s for text in texts for s in cut_segments(text, self._policy, self._normalizer)[0]]
         split = encode_split("valid", segments, vocab, self._policy)
         if not split.n_tokens:
@@ -122,7 +139,7 @@ class _Reader:
     def _read_texts(self, source: Any, room: Room) -> tuple[Column, Vocab]:
         numbering = _Numbering(room.spool(np.int32))
         tokenizer = self._tokenizer_for(source)
-        for chunk in self._chunks(source, tokenizer.places):
+        for chunk in self._chunks(source, tokenizer.places, self._decoding):
             numbering.add(tokens_of(chunk.segments, tokenizer), is_open=chunk.is_open)
         vocab = self._vocab or vocab_of(
             numbering,
@@ -143,11 +160,14 @@ class _Reader:
         if not self._kind.is_trained:
             return self._kind.make(())
         _require_twice(source, self._kind.name)
-        return self._kind.make(s for chunk in self._chunks(source, self._kind.places) for s in chunk.segments)
+        # what is replaced is counted where the text is
+        uncounted = replace(self._decoding)
+        chunks = self._chunks(source, self._kind.places, uncounted)
+        return self._kind.make(s for chunk in chunks for s in chunk.segments)
 
-    def _chunks(self, source: Any, places: Places) -> Iterator[Chunk]:
+    def _chunks(self, source: Any, places: Places, decoding: Decoding) -> Iterator[Chunk]:
         """The segments of the source, normalised."""
-        for chunk in chunks_of(texts_of(source), self._policy, self._normalizer, places):
+        for chunk in chunks_of(texts_of(source, decoding), self._policy, self._normalizer, places):
             yield chunk._replace(segments=normalized(chunk.segments, self._normalizer))
 
     def _stream(self, numbering: _Numbering, vocab: Vocab, room: Room) -> Column:
@@ -238,16 +258,20 @@ class _Numbering:
 
 def _require_twice(source: Any, name: str) -> None:
     """Raise `InputError` for a source that cannot be read twice."""
-    items = [Path(source)] if isinstance(source, str | Path) else source
-    if not isinstance(items, list | tuple) or any(_is_pipe(item) for item in items):
+    if not isinstance(source, str | Path | list | tuple) or not all(map(can_be_read_again, _files_in(source))):
         raise InputError(
             f"{name} is learned from the text before the text is counted, so it is read twice; give files or a list of "
             "texts, or the vocabulary of another model"
         )
 
 
-def _is_pipe(item: Any) -> bool:
-    return isinstance(item, Path) and item.exists() and not (item.is_file() or item.is_dir())
+def _files_in(source: Any) -> Iterator[File]:
+    """The files that a source names, texts beside them left out."""
+    for item in [source] if isinstance(source, str | Path) else source:
+        if isinstance(item, StandardInput):
+            yield item
+        elif item is source or isinstance(item, Path):
+            yield from files_of(item)
 
 
 def _batches(documents: Iterable[Ids]) -> Iterator[list[Ids]]:

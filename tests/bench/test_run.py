@@ -230,14 +230,14 @@ def test_an_overlap_of_test_and_training_text_is_said_with_its_percentage(
 
 
 @pytest.mark.usefixtures("stubbed")
-def test_several_training_files_are_one_text_that_is_named_as_such(
+def test_several_training_files_are_read_in_turn_and_named_as_such(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = text.with_name("b.txt")
     other.write_text("a dog ran\n" * 3, encoding="utf-8")
     joined = text.with_name("joined.txt")
     joined.write_bytes(text.read_bytes() + other.read_bytes())
-    rest = ["--valid", other, "--test", other, "--models", "unigram", "--out"]
+    rest = ["--valid", other, "--test", other, "--models", "unigram", "--documents", "line", "--out"]
     assert in_process("--train", text, "--train", other, *rest, tmp_path / "several") == 0
     assert "unigram on a.txt+1 more" in capsys.readouterr().err
     assert in_process("--train", joined, *rest, tmp_path / "one") == 0

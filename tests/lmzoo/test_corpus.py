@@ -399,7 +399,7 @@ class TestLoading:
         )
         assert raw_parts(read) == raw_parts(given)
         assert read.sha256 == given.sha256
-        with pytest.raises(TooShortError, match=r"letters leaves 1 of 10 characters"):
+        with pytest.raises(TooShortError, match=r"letters leaves 0 of 10 characters"):
             corpus_from_texts({"whole": lambda: "0123456789"}, normalize="letters", documents="line")
         with pytest.raises(TextError, match=r"the test text has U\+DC80"):
             corpus_from_texts({"train": "a", "test": lambda: "\udc80"})

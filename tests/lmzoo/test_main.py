@@ -130,11 +130,15 @@ class TestTrain:
         load, train = corpus.load_corpus, driver.train
         monkeypatch.setattr(corpus, "load_corpus", lambda *a, **k: load(*a, **asked.setdefault("load", k)))
         monkeypatch.setattr(driver, "train", lambda *a, **k: train(*a, **asked.setdefault("train", k)))
-        options = "--tokens word --normalize lower --documents running --min-freq 2 --seed 5 --budget 3 --epochs 1.5"
+        options = (
+            "--tokens word --normalize lower --documents running --min-freq 2 --encoding latin-1 --invalid replace"
+        )
+        limits = "--seed 5 --budget 3 --epochs 1.5"
         more = ("--max-steps", 7, "--device", "cpu")
-        status, *_ = typed("train", "bigram", text_file, "-o", tmp_path / "m.lm", *options.split(), *more)
+        status, *_ = typed("train", "bigram", text_file, "-o", tmp_path / "m.lm", *f"{options} {limits}".split(), *more)
         assert status == 0
         reading = {"tokens": "word", "normalize": "lower", "documents": "running", "min_freq": 2}
+        reading |= {"encoding": "latin-1", "invalid": "replace"}
         assert asked["load"] == {"train": None, "valid": None, "test": None, **reading}
         assert asked["train"] == {"seed": 5, "budget": 3.0, "epochs": 1.5, "max_steps": 7, "device": "cpu"}
 

@@ -1,0 +1,201 @@
+"""Bytes to text: encodings, byte order marks, line ends, and what becomes of bytes that are none."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lmzoo.errors import InputError, TextError, UndecodableTextError, did_you_mean
+
+Invalid = Literal["error", "replace"]
+INVALID: tuple[Invalid, ...] = get_args(Invalid)
+DEFAULT_ENCODING = "utf-8"
+DEFAULT_INVALID: Invalid = "error"
+
+_BOM = "\ufeff"
+_REPLACEMENT = "\ufffd"
+# half of a surrogate pair, which no bytes are decoded to, marks a place until all have been counted
+_MARK = "\udfff"
+_MARKING = "lmzoo.mark"
+codecs.register_error(_MARKING, lambda error: (_MARK, _end_of(error)))
+
+# what a decoder is given behind the last bytes
+_END = b""
+
+# the longer ones first, as one begins like another
+_BOMS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_ORDERED = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+}
+# bytes looked at for every other one being NUL, as in Western text in UTF-16, and the share of NULs there
+_LOOKED_AT = 4096
+_LEAST_LOOKED_AT = 16
+_MOSTLY = 0.9
+
+
+def _end_of(error: UnicodeError) -> int:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.end
+
+
+class ReplacedWarning(UserWarning):
+    """A text had bytes that its encoding does not have, and they were replaced as asked."""
+
+
+@dataclass(kw_only=True)
+class Decoding:
+    """How bytes become text, and how many of them were none.
+
+    Args:
+        encoding: any that Python knows; one byte order mark is dropped.
+        invalid: `error`, or `replace` by U+FFFD what the encoding does not have.
+
+    `n_replaced` counts the replacements of all texts that were decoded.  Raises `InputError` for an unknown encoding.
+    """
+
+    encoding: str = DEFAULT_ENCODING
+    invalid: Invalid = DEFAULT_INVALID
+    n_replaced: int = 0
+
+    def __post_init__(self) -> None:
+        self.encoding = _canonical(self.encoding)
+        if self.invalid not in INVALID:
+            raise InputError(
+                f"invalid bytes are an error or replaced: invalid={self.invalid!r}."
+                f"{did_you_mean(str(self.invalid), INVALID)} There are: {', '.join(INVALID)}"
+            )
+
+    @property
+    def is_default(self) -> bool:
+        return (self.encoding, self.invalid) == (DEFAULT_ENCODING, DEFAULT_INVALID)
+
+    def warn_of_replaced(self) -> None:
+        """Where there is no corpus to tell it, tell how much was replaced."""
+        if self.n_replaced:
+            told = f"{self.n_replaced} invalid sequences of bytes were replaced by U+FFFD"
+            warnings.warn(told, ReplacedWarning, stacklevel=3)
+
+    def texts(self, chunks: Iterator[bytes], source: str) -> Iterator[str]:
+        """The text of bytes, however these are cut: one BOM dropped, LF for CRLF and CR, all else kept.
+
+        `source` names the bytes in errors.  Raises `UndecodableTextError` with the 0-based offset of the first byte
+        that the encoding does not have, and `TextError` for a text of another one; what stands before is given first.
+        """
+        first: list[bytes] = []
+        while sum(map(len, first)) < _LOOKED_AT and (chunk := next(chunks, b"")):
+            first.append(chunk)
+        encoding = self._encoding_of(b"".join(first), source)
+        decoder = _Decoder(encoding, self.invalid, source)
+        # a codec that was told its order of bytes keeps the mark
+        drops = _BOM
+        for chunk in itertools.chain(first, filter(None, chunks), [_END]):
+            text = decoder.decode(chunk)
+            if text:
+                text = text.removeprefix(drops)
+                drops = ""
+            if self.invalid == "replace":
+                self.n_replaced += text.count(_MARK)
+                text = text.replace(_MARK, _REPLACEMENT)
+            if not encoding.startswith("utf-8"):
+                # some codecs, UTF-7 say, can spell half of a surrogate pair
+                check_encodable(text, source)
+            if text:
+                yield text
+
+    def _encoding_of(self, head: bytes, source: str) -> str:
+        """The encoding, with its order of bytes.  Raises `TextError` for a text of another one."""
+        bom = next((bom for bom in _BOMS if head.startswith(bom) and self._may_start_with(bom)), None)
+        if bom is None:
+            bom = next((bom for bom in _BOMS if head.startswith(bom)), None)
+            found = _BOMS[bom] if bom is not None else _order_of_utf16(head) if self.encoding == "utf-8" else None
+            if found is not None:
+                raise TextError(
+                    f"{source} is {found.upper()}, {self.encoding.upper()} is wanted; "
+                    f"have it read as it is with --encoding {found} (encoding={found!r})"
+                )
+        if self.encoding in ("utf-16", "utf-32"):
+            if bom is None and head:
+                raise TextError(
+                    f"{source} has no byte order mark; say which order: {self.encoding}-le or {self.encoding}-be"
+                )
+            return _ORDERED[bom] if bom is not None else self.encoding
+        return self.encoding
+
+    def _may_start_with(self, bom: bytes) -> bool:
+        return self.encoding in (_BOMS[bom], _ORDERED.get(bom))
+
+
+class _Decoder:
+    """Decodes piece by piece and knows where in the source it is."""
+
+    def __init__(self, encoding: str, invalid: Invalid, source: str) -> None:
+        decoder = codecs.getincrementaldecoder(encoding)("strict" if invalid == "error" else _MARKING)
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
+        self._encoding, self._source = encoding, source
+        self._n_bytes = 0
+
+    def decode(self, data: bytes) -> str:
+        """The text of the next bytes; none are the end."""
+        self._n_bytes += len(data)
+        try:
+            return self._decoder.decode(data, final=data == _END)
+        except UnicodeDecodeError as error:
+            # what the error holds ends where these bytes do, and starts with some that were kept of those before
+            offset = self._n_bytes - len(error.object) + error.start
+            raise UndecodableTextError(
+                f"{self._source} is not {self._encoding.upper()}: byte 0x{error.object[error.start]:02x} at offset "
+                f"{offset}; name its encoding (--encoding latin-1), or have such bytes replaced (--invalid replace)"
+            ) from error
+        except UnicodeError as error:
+            raise UndecodableTextError(f"{self._source} is not {self._encoding.upper()}: {error}") from error
+
+
+def _canonical(encoding: str) -> str:
+    """The name that Python has for an encoding.  Raises `InputError` for what is none of text."""
+    try:
+        # of codecs that make no text, encoding complains
+        "".encode(encoding)
+        name = codecs.lookup(encoding).name
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError, TypeError) as error:
+        raise InputError(
+            f"no encoding {encoding!r}; some there are: utf-8, utf-16, latin-1, cp1252, gb18030, big5, shift_jis, "
+            "euc-kr, koi8-r"
+        ) from error
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+def _order_of_utf16(head: bytes) -> str | None:
+    """The name of UTF-16 without a byte order mark: nearly every other byte is NUL, and no other is."""
+    pairs = head[: min(len(head), _LOOKED_AT) // 2 * 2]
+    if len(pairs) < _LEAST_LOOKED_AT:
+        return None
+    n_even, n_odd = pairs[::2].count(0), pairs[1::2].count(0)
+    if not n_even and n_odd > _MOSTLY * len(pairs) / 2:
+        return "utf-16-le"
+    return "utf-16-be" if not n_odd and n_even > _MOSTLY * len(pairs) / 2 else None
+
+
+def check_encodable(text: str, source: str) -> None:
+    """Raise `TextError` for a text that no UTF-8 file can hold; `source` names it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextError(
+            f"{source} has U+{ord(text[error.start]):04X}, half of a surrogate pair, at character {error.start}"
+        ) from error

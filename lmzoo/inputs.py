@@ -1,0 +1,189 @@
+"""Texts as they are named: a file, a folder, a pattern such as `news-*.txt`, or `-` for standard input."""
+
+from __future__ import annotations
+
+import glob
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import IO, Protocol
+
+from lmzoo.errors import InputError, TextError
+
+# a file called so is named ./- or given as a Path
+STDIN = "-"
+
+
+class StandardInput:
+    """What `-` names."""
+
+    def __str__(self) -> str:
+        return "standard input"
+
+
+# as it is named, and as it is opened
+Name = str | Path
+File = Path | StandardInput
+
+
+class Watcher(Protocol):
+    """Is told how many bytes of a file were read since it was told last."""
+
+    def __call__(self, n_bytes: int, /) -> None: ...
+
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched_by(watcher: Watcher) -> Iterator[None]:
+    """Tell of all that is read within the block."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def names_of(names: Name | Sequence[Name]) -> Sequence[Name]:
+    """One name or several as several."""
+    return [names] if isinstance(names, str | Path) else names
+
+
+def is_text(name: Name) -> bool:
+    """Whether a name is that of a text: something is there, or it is a pattern or standard input."""
+    return name == STDIN or _is_there(name) or _is_pattern(name)
+
+
+def _is_there(name: Name) -> bool:
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # longer than the system allows, or with a NUL
+        return False
+
+
+def _is_pattern(name: Name) -> bool:
+    return isinstance(name, str) and glob.has_magic(name) and "\0" not in name
+
+
+def files_of(names: Name | Sequence[Name]) -> list[File]:
+    """The files that names stand for, in their order.
+
+    A folder is all files in it and in its folders, sorted by their paths, without hidden ones; a pattern is what it
+    matches, sorted likewise.  What is there is never a pattern.
+
+    Raises `TextError` for a folder without files and a pattern that matches nothing; `InputError` for standard input
+    named twice, which can be read once.  A file that is not there is an error when it is read.
+    """
+    names = names_of(names)
+    if sum(name == STDIN for name in names) > 1:
+        raise InputError("standard input (-) is named twice, and can be read only once")
+    return [file for name in names for file in _files_of(name)]
+
+
+def _files_of(name: Name) -> list[File]:
+    if name == STDIN:
+        return [StandardInput()]
+    if not _is_there(name) and _is_pattern(name):
+        found = sorted(glob.glob(str(name), recursive=True))  # noqa: PTH207
+        if not found:
+            raise TextError(f"no file matches {str(name)!r}")
+        return [file for path in found for file in _files_of(Path(path))]
+    path = Path(name)
+    return list(_files_in(path)) if path.is_dir() else [path]
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    found = sorted(_walk(folder, set()), key=lambda path: path.relative_to(folder).parts)
+    if not found:
+        raise TextError(f"no file in the folder {folder} (hidden ones do not count)")
+    return iter(found)
+
+
+def _walk(folder: Path, above: set[Path]) -> Iterator[Path]:
+    """Files below a folder.  Pipes and devices are none; a link back to a folder above is not followed again."""
+    real = folder.resolve()
+    if real in above:
+        return
+    with reading(folder):
+        entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    for entry in entries:
+        with reading(entry):
+            mode = entry.stat().st_mode
+        if stat.S_ISDIR(mode):
+            yield from _walk(entry, above | {real})
+        elif stat.S_ISREG(mode):
+            yield entry
+
+
+def joined_name(names: Name | Sequence[Name]) -> str:
+    """What a text of one or more names is called: the first one's last part, and how many more there are."""
+    names = names_of(names)
+    name = "stdin" if names[0] == STDIN else Path(names[0]).name or Path(names[0]).resolve().name or "text"
+    return name if len(names) == 1 else f"{name}+{len(names) - 1} more"
+
+
+def size_bytes(files: Sequence[File]) -> int | None:
+    """How many bytes files have; None where that is not known before they are read."""
+    total = 0
+    for file in files:
+        if isinstance(file, StandardInput):
+            return None
+        try:
+            status = file.stat()
+        except (OSError, ValueError):  # told of where it is read
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        total += status.st_size
+    return total
+
+
+def can_be_read_again(file: File) -> bool:
+    """Not so for standard input, a pipe or a device; what is not there has an error of its own."""
+    if isinstance(file, StandardInput):
+        return False
+    try:
+        return stat.S_ISREG(file.stat().st_mode)
+    except (OSError, ValueError):
+        return True
+
+
+@contextmanager
+def reading(file: File) -> Iterator[None]:
+    """What the system refuses is a `TextError`."""
+    try:
+        yield
+    except OSError as error:
+        raise TextError(f"cannot read {file}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in the path
+        raise TextError(f"cannot read {str(file)!r}: {error}") from error
+
+
+def file_of(name: Name | File) -> File:
+    """The file of this name, or standard input."""
+    if name == STDIN:
+        return StandardInput()
+    return Path(name) if isinstance(name, str) else name
+
+
+def chunks_of(file: File, chunk_bytes: int) -> Iterator[bytes]:
+    """The bytes of a file in chunks of at most `chunk_bytes`.  Raises `TextError`."""
+    watcher = _watcher.get()
+    with reading(file), _opened(file) as opened:
+        while chunk := opened.read(chunk_bytes):
+            if watcher is not None:
+                watcher(len(chunk))
+            yield chunk
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[IO[bytes]]:
+    if isinstance(file, StandardInput):
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as opened:
+        yield opened

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import itertools
 import lzma
 import re
 import sys
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lmzoo.errors import MissingLibraryError, TextError
+from lmzoo.inputs import peeked
 
 # what is unpacked at once, however much of it a few bytes stand for
 _PIECE_BYTES = 1 << 20
@@ -130,10 +130,7 @@ def unpacked(chunks: Iterator[bytes], source: str) -> tuple[Iterator[bytes], boo
     for a file that is cut short or damaged; at once for an archive of several files; `MissingLibraryError` for zstd
     where no library reads it.
     """
-    head = b""
-    while len(head) < _TAR_AT + len(_TAR) and (chunk := next(chunks, b"")):
-        head += chunk
-    chunks = itertools.chain([head] if head else [], chunks)
+    head, chunks = peeked(chunks, _TAR_AT + len(_TAR))
     _refuse_others(head, source)
     found = next((f for f in _FORMATS if f.magic.match(head)), None)
     if found is None:
@@ -151,10 +148,9 @@ def _refuse_others(head: bytes, source: str) -> None:
 
 
 def _no_tar(pieces: Iterator[bytes], source: str) -> Iterator[bytes]:
-    for number, piece in enumerate(pieces):
-        if not number:
-            _refuse_others(piece, source)
-        yield piece
+    head, pieces = peeked(pieces, _TAR_AT + len(_TAR))
+    _refuse_others(head, source)
+    yield from pieces
 
 
 def _pieces(chunks: Iterator[bytes], kind: _Format, source: str) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lmzoo.errors import InputError, TextError, UndecodableTextError, did_you_mean
+from lmzoo.inputs import peeked
 
 Invalid = Literal["error", "replace"]
 INVALID: tuple[Invalid, ...] = get_args(Invalid)
@@ -96,14 +97,12 @@ class Decoding:
         `source` names the bytes in errors.  Raises `UndecodableTextError` with the 0-based offset of the first byte
         that the encoding does not have, and `TextError` for a text of another one; what stands before is given first.
         """
-        first: list[bytes] = []
-        while sum(map(len, first)) < _LOOKED_AT and (chunk := next(chunks, b"")):
-            first.append(chunk)
-        encoding = self._encoding_of(b"".join(first), source)
+        head, chunks = peeked(chunks, _LOOKED_AT)
+        encoding = self._encoding_of(head, source)
         decoder = _Decoder(encoding, self.invalid, source)
         # a codec that was told its order of bytes keeps the mark
         drops = _BOM
-        for chunk in itertools.chain(first, filter(None, chunks), [_END]):
+        for chunk in itertools.chain(filter(None, chunks), [_END]):
             text = decoder.decode(chunk)
             if text:
                 text = text.removeprefix(drops)
@@ -119,25 +118,20 @@ class Decoding:
 
     def _encoding_of(self, head: bytes, source: str) -> str:
         """The encoding, with its order of bytes.  Raises `TextError` for a text of another one."""
-        bom = next((bom for bom in _BOMS if head.startswith(bom) and self._may_start_with(bom)), None)
-        if bom is None:
-            bom = next((bom for bom in _BOMS if head.startswith(bom)), None)
-            found = _BOMS[bom] if bom is not None else _order_of_utf16(head) if self.encoding == "utf-8" else None
-            if found is not None:
-                raise TextError(
-                    f"{source} is {found.upper()}, {self.encoding.upper()} is wanted; "
-                    f"have it read as it is with --encoding {found} (encoding={found!r})"
-                )
-        if self.encoding in ("utf-16", "utf-32"):
-            if bom is None and head:
-                raise TextError(
-                    f"{source} has no byte order mark; say which order: {self.encoding}-le or {self.encoding}-be"
-                )
-            return _ORDERED[bom] if bom is not None else self.encoding
+        bom = next((bom for bom in _BOMS if head.startswith(bom)), None)
+        if bom is not None and self.encoding in (_BOMS[bom], _ORDERED.get(bom)):
+            return _ORDERED.get(bom, self.encoding)
+        found = _BOMS[bom] if bom is not None else _order_of_utf16(head) if self.encoding == "utf-8" else None
+        if found is not None:
+            raise TextError(
+                f"{source} is {found.upper()}, {self.encoding.upper()} is wanted; "
+                f"have it read as it is with --encoding {found} (encoding={found!r})"
+            )
+        if self.encoding in ("utf-16", "utf-32") and head:
+            raise TextError(
+                f"{source} has no byte order mark; say which order: {self.encoding}-le or {self.encoding}-be"
+            )
         return self.encoding
-
-    def _may_start_with(self, bom: bytes) -> bool:
-        return self.encoding in (_BOMS[bom], _ORDERED.get(bom))
 
 
 class _Decoder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -92,8 +93,10 @@ def _files_of(name: Name) -> list[File]:
         if not found:
             raise TextError(f"no file matches {str(name)!r}")
         return [file for path in found for file in _files_of(Path(path))]
+    if not name:
+        raise TextError("cannot read '': the name of a text is empty")
     path = Path(name)
-    return list(_files_in(path)) if path.is_dir() else [path]
+    return list(_files_in(path)) if _is_there(path) and path.is_dir() else [path]
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
@@ -187,3 +190,11 @@ def _opened(file: File) -> Iterator[IO[bytes]]:
         return
     with file.open("rb") as opened:
         yield opened
+
+
+def peeked(chunks: Iterator[bytes], n_bytes: int) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes, so many at least where there are, and all chunks as they are."""
+    first: list[bytes] = []
+    while sum(map(len, first)) < n_bytes and (chunk := next(chunks, b"")):
+        first.append(chunk)
+    return b"".join(first), itertools.chain(first, chunks)

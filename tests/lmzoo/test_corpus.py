@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import sys
 from functools import partial
 
 import numpy as np
@@ -384,9 +386,90 @@ class TestLoading:
         with pytest.raises(UnknownCorpusError, match="no corpus and no file"):
             load_corpus(name)
 
-    def test_a_folder_is_no_text(self, tmp_path):
-        with pytest.raises(TextError, match="cannot read"):
+    def test_a_folder_without_a_file_is_no_text(self, tmp_path):
+        with pytest.raises(TextError, match="no file in the folder"):
             load_corpus(tmp_path)
+
+    def test_replacements_are_counted_and_asked_for(self, tmp_path):
+        (tmp_path / "a.txt").write_bytes(b"caf\xe9 noir\n" * 20)
+        (tmp_path / "b.txt").write_bytes(b"caf\xe9\n")
+        files = {"train": tmp_path / "a.txt", "test": tmp_path / "b.txt"}
+        with pytest.raises(TextError, match=r"a\.txt is not UTF-8: byte 0xe9 at offset 3"):
+            load_corpus(**files)
+        corpus = load_corpus(**files, invalid="replace", tokens="word")
+        assert (corpus.n_replaced, corpus.test[0].text) == (21, "caf\ufffd")
+        corpus = load_corpus(**files, encoding="latin-1", tokens="word")
+        assert (corpus.n_replaced, corpus.test[0].text, corpus.test[0].n_bytes) == (0, "café", 6)
+
+    def test_a_named_corpus_is_read_as_it_is(self):
+        with pytest.raises(CorpusError, match=r"texts of one's own; genesis is read as it is"):
+            load_corpus("genesis", encoding="latin-1")
+
+    def test_standard_input_is_one_of_the_texts(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n")))
+        (tmp_path / "b.txt").write_text("two one\n")
+        files = {"train": tmp_path / "b.txt", "valid": "-", "test": tmp_path / "b.txt"}
+        corpus = load_corpus(**files, tokens="word")
+        assert corpus.valid[0].text == "one two"
+        with pytest.raises(InputError, match="named twice"):
+            load_corpus(**files | {"test": "-"})
+
+
+class TestSeveralFiles:
+    """Under `file` each is a document; under the other policies nothing reaches from one into the next."""
+
+    # what each ends or does not end with is all the same
+    FILES = ("a b\n\nc", "d\n", "", "\ne\nf\n")
+
+    @pytest.mark.parametrize(
+        ("documents", "segments", "n_blank"),
+        [
+            ("file", ["a b\n\nc", "d\n", "\ne\nf\n"], 0),
+            ("line", ["a b", "c", "d", "e", "f"], 2),
+            ("running", ["a b", "c", "d", "e", "f"], 2),
+            ("paragraph", ["a b", "c", "d", "e\nf"], 2),
+        ],
+    )
+    @pytest.mark.parametrize("part", PARTS)
+    def test_how_they_are_cut(self, tmp_path, documents, segments, n_blank, part):
+        for number, text in enumerate(self.FILES):
+            (tmp_path / f"{number}.txt").write_text(text)
+        (other := tmp_path / "other").write_text("x\n")
+        files = dict.fromkeys(PARTS, other) | {part: str(tmp_path / "*.txt")}
+        corpus = load_corpus(**files, documents=documents)
+        assert list(getattr(corpus, part).segments) == segments
+        assert corpus.n_blank == n_blank
+        assert len(getattr(corpus, part)) == (1 if documents == "running" else len(segments))
+
+    def parts(self, *sizes):
+        """Of files of letters of their own, each ending in its size; the parts of the whole."""
+        texts = [f"{letter * (size - 4)} {size:03}" for letter, size in zip("abcdefghijklm", sizes, strict=False)]
+        corpus = corpus_from_texts({"whole": lambda: texts})
+        assert "".join(s for part in raw_parts(corpus) for s in part) == "".join(texts)
+        return [[f"{s[0]}{len(s)}" for s in part] for part in raw_parts(corpus)]
+
+    def test_they_are_cut_between_two_of_them(self):
+        # 1,000 characters: marks at 800 and 900, ends of files at 790, 890 and 950
+        assert self.parts(790, 100, 60, 50) == [["a790", "b100"], ["c60"], ["d50"]]
+        # ends exactly at the marks
+        assert self.parts(800, 100, 100) == [["a800"], ["b100"], ["c100"]]
+
+    def test_files_too_few_for_the_parts_are_cut_inside(self):
+        # 900 characters: marks at 720 and 810, both in the last file; the white space at 896 is near the second
+        assert self.parts(300, 300, 300) == [["a300", "b300", "c120"], ["c176"], [" 4"]]
+
+    def test_a_single_file_is_cut_as_a_single_text(self):
+        assert self.parts(900) == [["a720"], ["a176"], [" 4"]]
+
+    def test_one_text_is_known_by_its_documents_too(self):
+        cut = [["a\nb", "c"], ["a", "b\nc"], ["a\nb\nc"], ["a", "b", "c"]]
+        digests = {
+            corpus_from_texts({"train": lambda texts=texts: texts, "valid": "x", "test": "x"}).sha256 for texts in cut
+        }
+        assert len(digests) == len(cut)
+        # of paragraphs likewise, whose blank lines are not kept
+        digests = {corpus_of(text, "x", documents="paragraph").sha256 for text in ("a\nb\n\nc", "a\n\nb\nc")}
+        assert len(digests) == 2
 
     def test_texts_have_known_parts(self):
         with pytest.raises(CorpusError, match="got train"):

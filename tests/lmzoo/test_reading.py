@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,7 +10,6 @@ from lmzoo.decoding import check_encodable
 from lmzoo.errors import InputError, TextError, UndecodableTextError
 from lmzoo.inputs import joined_name
 from lmzoo.markers import MARKERS, escape_marker, unescape_marker
-from lmzoo.normalizers import NORMALIZERS, raw_length
 from lmzoo.reading import decode_bytes, read_text, text_blocks
 from lmzoo.tokenizers import TOKENIZERS, join_words, split_words
 
@@ -121,49 +118,6 @@ class TestReading:
         with pytest.raises(TextError, match=r"the train text has U\+D800.*at character 2"):
             check_encodable("ab\ud800", "the train text")
         check_encodable("ab\U0001f600", "the train text")
-
-
-class TestNormalizers:
-    def test_letters_is_the_textbooks_cleaning(self):
-        assert NORMALIZERS["letters"].apply("The Time Machine, by H. G. Wells [1898]\n\nI\n") == (
-            "the time machine by h g wells i "
-        )
-
-    @given(texts)
-    def test_letters_leaves_a_to_z_and_single_spaces(self, text):
-        cleaned = NORMALIZERS["letters"].apply(text)
-        assert set(cleaned) <= set("abcdefghijklmnopqrstuvwxyz ")
-        assert "  " not in cleaned
-
-    @given(st.text("aZ \n1\u0130\u03a3\u00e9.", max_size=20), st.sampled_from(sorted(NORMALIZERS)))
-    def test_by_line_is_line_by_line(self, text, name):
-        normalizer = NORMALIZERS[name]
-        assert normalizer.apply_by_line(text) == "\n".join(map(normalizer.apply, text.split("\n")))
-
-    @given(texts)
-    def test_letters_is_what_a_regular_expression_leaves(self, text):
-        assert NORMALIZERS["letters"].apply(text) == re.sub("[^A-Za-z]+", " ", text).lower()
-
-    @given(texts)
-    def test_letters_twice_is_letters(self, text):
-        apply = NORMALIZERS["letters"].apply
-        assert apply(apply(text)) == apply(text)
-
-    def test_letters_turns_no_foreign_letter_into_a_latin_one(self):
-        # the Kelvin sign lower-cases to k, the dotted capital I to i and a dot: neither is a letter of a-z
-        assert NORMALIZERS["letters"].apply("a\u212ab\u0130c") == "a b c"
-
-    @given(texts)
-    def test_none_changes_nothing(self, text):
-        assert NORMALIZERS["none"].apply(text) == text
-        assert NORMALIZERS["none"].lossless
-
-    @given(texts, st.sampled_from(sorted(NORMALIZERS)), st.data())
-    def test_raw_length_is_the_longest_prefix_that_is_short_enough(self, text, name, data):
-        normalizer = NORMALIZERS[name]
-        wanted = data.draw(st.integers(0, len(normalizer.apply(text))))
-        by_trying = max(r for r in range(len(text) + 1) if len(normalizer.apply(text[:r])) <= wanted)
-        assert raw_length(text, wanted, normalizer) == by_trying
 
 
 class TestWords:

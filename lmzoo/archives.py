@@ -19,6 +19,7 @@ _PIECE_BYTES = 1 << 20
 # zstandard's library gives all that it was given the bytes of: up to 128 KiB for each four of them
 _ZSTD_BYTES = 1 << 10
 _TAR_AT, _TAR = 257, b"ustar"
+_LOOKED_AT = _TAR_AT + len(_TAR)
 
 
 class _Stream(Protocol):
@@ -116,11 +117,12 @@ _FORMATS = (
     _Format(name="gzip", magic=re.compile(rb"\x1f\x8b\x08"), stream=_Gzip),
     _Format(name="xz", magic=re.compile(rb"\xfd7zXZ\x00"), stream=lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
     # the second is a frame to be skipped, which some writers begin with
-    _Format(name="zstd", magic=re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), stream=_zstd_stream),
+    _Format(name="zstd", magic=re.compile(rb"\x28\xb5\x2f\xfd|P\x2a\x4d\x18"), stream=_zstd_stream),
     # a text may start with BZh and a digit too, but not with those of pi, or of its root, behind it
     _Format(name="bzip2", magic=re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), stream=bz2.BZ2Decompressor),
 )
 _OTHERS = {b"PK\x03\x04": "zip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "rar"}
+_STARTS = (b"\x1f\x8b\x08", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"P\x2a\x4d\x18", b"BZh", *_OTHERS)
 
 
 def unpacked(chunks: Iterator[bytes], source: str) -> tuple[Iterator[bytes], bool]:
@@ -130,13 +132,18 @@ def unpacked(chunks: Iterator[bytes], source: str) -> tuple[Iterator[bytes], boo
     for a file that is cut short or damaged; at once for an archive of several files; `MissingLibraryError` for zstd
     where no library reads it.
     """
-    head, chunks = peeked(chunks, _TAR_AT + len(_TAR))
+    head, chunks = peeked(chunks, _needs_more)
     _refuse_others(head, source)
     found = next((f for f in _FORMATS if f.magic.match(head)), None)
     if found is None:
         return chunks, False
     pieces = _pieces(chunks, found, source)
     return _no_tar(pieces, source), True
+
+
+def _needs_more(head: bytes) -> bool:
+    """Whether the first bytes of a file may be those of a packed one.  Those of a text in a pipe are not waited for."""
+    return len(head) < _LOOKED_AT and any(start[: len(head)] == head[: len(start)] for start in _STARTS)
 
 
 def _refuse_others(head: bytes, source: str) -> None:
@@ -148,7 +155,7 @@ def _refuse_others(head: bytes, source: str) -> None:
 
 
 def _no_tar(pieces: Iterator[bytes], source: str) -> Iterator[bytes]:
-    head, pieces = peeked(pieces, _TAR_AT + len(_TAR))
+    head, pieces = peeked(pieces, lambda head: len(head) < _LOOKED_AT)
     _refuse_others(head, source)
     yield from pieces
 

@@ -97,7 +97,7 @@ class Decoding:
         `source` names the bytes in errors.  Raises `UndecodableTextError` with the 0-based offset of the first byte
         that the encoding does not have, and `TextError` for a text of another one; what stands before is given first.
         """
-        head, chunks = peeked(chunks, _LOOKED_AT)
+        head, chunks = peeked(chunks, _needs_more)
         encoding = self._encoding_of(head, source)
         decoder = _Decoder(encoding, self.invalid, source)
         # a codec that was told its order of bytes keeps the mark
@@ -172,6 +172,13 @@ def _canonical(encoding: str) -> str:
             "euc-kr, koi8-r"
         ) from error
     return "utf-8" if name == "utf-8-sig" else name
+
+
+def _needs_more(head: bytes) -> bool:
+    """Whether the first bytes of a text leave open what they are.  More of a text in a pipe is not waited for."""
+    if any(len(head) < len(bom) and bom.startswith(head) for bom in _BOMS):
+        return True
+    return len(head) < _LEAST_LOOKED_AT and any(set(head[odd::2]) <= {0} for odd in (0, 1))
 
 
 def _order_of_utf16(head: bytes) -> str | None:

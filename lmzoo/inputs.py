@@ -6,11 +6,12 @@ import glob
 import itertools
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol, cast
 
 from lmzoo.errors import InputError, TextError
 
@@ -174,27 +175,28 @@ def file_of(name: Name | File) -> File:
 
 
 def chunks_of(file: File, chunk_bytes: int) -> Iterator[bytes]:
-    """The bytes of a file in chunks of at most `chunk_bytes`.  Raises `TextError`."""
+    """The bytes of a file in chunks of at most `chunk_bytes`, as they come.  Raises `TextError`."""
     watcher = _watcher.get()
     with reading(file), _opened(file) as opened:
-        while chunk := opened.read(chunk_bytes):
+        # read1 gives what is there, however little, instead of waiting for as much as was asked for
+        while chunk := opened.read1(chunk_bytes):
             if watcher is not None:
                 watcher(len(chunk))
             yield chunk
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[IO[bytes]]:
+def _opened(file: File) -> Iterator[BufferedIOBase]:
     if isinstance(file, StandardInput):
-        yield sys.stdin.buffer
+        yield cast(BufferedIOBase, sys.stdin.buffer)
         return
     with file.open("rb") as opened:
         yield opened
 
 
-def peeked(chunks: Iterator[bytes], n_bytes: int) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes, so many at least where there are, and all chunks as they are."""
+def peeked(chunks: Iterator[bytes], needs_more: Callable[[bytes], bool]) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes, as few chunks of them as will do, and all chunks as they are."""
     first: list[bytes] = []
-    while sum(map(len, first)) < n_bytes and (chunk := next(chunks, b"")):
+    while needs_more(b"".join(first)) and (chunk := next(chunks, b"")):
         first.append(chunk)
     return b"".join(first), itertools.chain(first, chunks)

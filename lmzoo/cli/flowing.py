@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmzoo.reading import decode_blocks, read_blocks
+from lmzoo import reading
+from lmzoo.inputs import STDIN as STDIN
 
 if TYPE_CHECKING:
     from lmzoo.normalizers import Normalizer
     from lmzoo.parts import Policy
     from lmzoo.segments import Segments
-
-STDIN = "-"
 
 # what is read, scored and written at a time: with much less, every call would cost more than its work
 _BLOCK_BYTES = 1 << 16
@@ -27,15 +24,7 @@ def spoken(name: str) -> str:
 
 def text_blocks(name: str) -> Iterator[str]:
     """The text of a file, or of standard input for `-`, in pieces; of a pipe as soon as something comes."""
-    if name == STDIN:
-        return decode_blocks(_arriving(), spoken(name))
-    return read_blocks(Path(name), _BLOCK_BYTES)
-
-
-def _arriving() -> Iterator[bytes]:
-    # read1 gives what is there, however little, instead of waiting for as much as was asked for
-    while chunk := sys.stdin.buffer.read1(_BLOCK_BYTES):  # type: ignore[union-attr]
-        yield chunk
+    return reading.text_blocks(name, block_bytes=_BLOCK_BYTES)
 
 
 def lines_of(name: str) -> Iterator[str]:

@@ -33,8 +33,8 @@ class Vocab:
     Args:
         tokens: the symbols, reserved ones first; the position is the id.
         counts_V: how often each occurs in the training text (`<unk>`: words that fell below `min_freq`).
-        normalizer, tokenizer: names of both, as `lmzoo.normalizers` (chains too) and `lmzoo.tokenizers` have them; `encode`
-            applies both.
+        normalizer, tokenizer: names of both, as `lmzoo.normalizers` and `lmzoo.tokenizers` have them; `encode` applies
+            both.
         tokenizer_state: what the tokenizer was trained to, where it was.
         own_unk: the text marks its unknown words as `<unk>` itself (Penn Treebank, WikiText): such a token is
             `<unk>`, scored like any word, and no OOV.

@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from lmzoo.decoding import check_encodable
 from lmzoo.errors import InputError, missing_library
-from lmzoo.reading import check_encodable, read_text
+from lmzoo.reading import read_text
 from lmzoo.tokenizers.byte_level import BYTE_SYMBOLS, bytes_of, join_bytes
 from lmzoo.tokenizers.tokenizer import Tokenizer, pieces_of, utf8
 

@@ -301,6 +301,8 @@ def corpus_from_texts(
         own_unk=own_unk,
         min_freq=min_freq,
     )
+    # before the tokens are used up
+    n_markers = _count_markers(parts, tokens_of_part, vocab)
     splits = {part: _encoded(part, segments, tokens_of_part[part], vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
         if not split.n_tokens:
@@ -316,7 +318,7 @@ def corpus_from_texts(
         sha256=_content_sha256(parts),
         n_blank=cut.n_blank,
         n_normalized=cut.n_normalized,
-        n_markers=_count_markers(parts, tokens_of_part, vocab),
+        n_markers=n_markers,
         test_overlap=_overlap(parts["train"], parts["test"]),
     )
 

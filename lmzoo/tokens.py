@@ -78,11 +78,19 @@ def normalized(segments: Segments, normalizer: Normalizer) -> Segments:
     return Segments.lines_of(normalizer.apply_by_line(segments.text))
 
 
-def taken(table: npt.NDArray[np.int32], numbers_T: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """`table[numbers_T]` without numpy's copy of the numbers as int64."""
-    values_T = np.empty(len(numbers_T), table.dtype)
-    for values, numbers in zip(_blocks_of(values_T), _blocks_of(numbers_T), strict=True):
-        np.take(table, numbers, out=values, mode="clip")
+def taken(
+    table: npt.NDArray[np.int32], numbers_T: npt.NDArray[np.integer], *, in_place: bool = False
+) -> npt.NDArray[np.int32]:
+    """`table[numbers_T]` without numpy's copy of the numbers as int64; `in_place`: where they stand, if they fit."""
+    is_same = in_place and numbers_T.dtype == table.dtype and numbers_T.flags.writeable
+    values_T: npt.NDArray[Any] = numbers_T if is_same else np.empty(len(numbers_T), table.dtype)
+
+    def take(first: int, end: int) -> None:
+        for start in range(first * _BLOCK, min(end * _BLOCK, len(numbers_T)), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            np.take(table, numbers_T[part], out=values_T[part], mode="clip")
+
+    compiled.in_parallel(-(-len(numbers_T) // _BLOCK), take)
     return values_T
 
 
@@ -167,7 +175,7 @@ def number_words(data: bytes, start: int = 0, end: int | None = None) -> tuple[n
         from lmzoo.compiled.words import number_words as number_words_compiled
 
         numbers_T, bounds_Kx2 = number_words_compiled(np.frombuffer(data, np.uint8)[start:end])
-        bounds = (bounds_Kx2 + start).tolist()
+        bounds = zip(*(bounds_K.tolist() for bounds_K in (bounds_Kx2 + start).T), strict=True)
         return numbers_T, [data[a:b].decode("utf-8", "surrogatepass") for a, b in bounds]
     # what stands between two separators is no word
     numbers = defaultdict(itertools.count(1).__next__, {b"\n": 0, b"": -1})
@@ -211,7 +219,7 @@ def _number_codes(
     numbers_T = np.empty(int(ends_S[-1]) + 1 if len(segments) else 0, table.dtype)
     n = 0
     for block in codes():
-        numbers_T[n : n + len(block)] = table[block]
+        np.take(table, block, out=numbers_T[n : n + len(block)], mode="clip")
         n += len(block)
     numbers_T[ends_S] = 0
     return numbers_T, seen_K

@@ -320,8 +320,10 @@ def vocab_of(
 def _with_unseen(tokens: TokenCounts, closed: Sequence[str] | None) -> tuple[Sequence[str], npt.NDArray[np.int64]]:
     """The different tokens and their counts, and behind them those of a closed set that do not occur."""
     different, counts_K = tokens.different, tokens.counts_K
+    if closed is None:
+        return different, counts_K
     seen = set(different)
-    unseen = [symbol for symbol in closed or () if symbol not in seen]
+    unseen = [symbol for symbol in closed if symbol not in seen]
     return [*different, *unseen], np.concatenate((counts_K, np.zeros(len(unseen), np.int64)))
 
 
@@ -335,7 +337,10 @@ class Encoded(NamedTuple):
 
 
 def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
-    """Encode segments that the vocabulary's tokenizer cut, each followed by `eos_id` if given."""
+    """Encode segments that the vocabulary's tokenizer cut, each followed by `eos_id` if given.
+
+    The tokens are used up: where their numbers take as much room as ids, they become these.
+    """
     numbers_T = tokens.numbers_T
     lengths_S = np.diff(places_where(lambda block: block == 0, numbers_T), prepend=-1)
     if eos_id is None:
@@ -347,9 +352,9 @@ def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
     nats_K1 = np.zeros(len(ids_K1))
     nats_K1[unknown_K] = [vocab.spelling_nats(tokens.different[k - 1]) for k in unknown_K.tolist()]
     ids_K1[unknown_K] = vocab.unk_id
-    return Encoded(
-        ids_N=taken(ids_K1, numbers_T), lengths_S=lengths_S, oov_M=oov_M, spelling_nats_M=nats_K1[numbers_T[oov_M]]
-    )
+    spelling_nats_M = nats_K1[numbers_T[oov_M]]
+    ids_N = taken(ids_K1, numbers_T, in_place=True)
+    return Encoded(ids_N=ids_N, lengths_S=lengths_S, oov_M=oov_M, spelling_nats_M=spelling_nats_M)
 
 
 def count_markers(tokens: Tokens, *, own_unk: bool) -> int:

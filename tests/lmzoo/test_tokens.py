@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lmzoo.normalizers import NORMALIZERS
 from lmzoo.segments import Segments
 from lmzoo.tokenizers import TOKENIZERS, split_words
-from lmzoo.tokens import normalized, number_words, taken, tokens_of
+from lmzoo.tokens import normalized, number_words, places_where, taken, tokens_of
 
 # everything that somebody's word splitting has stumbled over
 PIECES = ("a", "b", "ab", "\u00e9", "\u4e2d", "\U0001f600", "\0", "\x0b", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000")
@@ -135,3 +135,56 @@ def test_more_numbers_than_a_block_are_looked_up():
     numbers_T = np.arange(200_000, dtype=np.int32) % 1000
     table = np.arange(1000, dtype=np.int32)[::-1].copy()
     assert taken(table, numbers_T).tolist() == table[numbers_T].tolist()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="numba is not installed")
+class TestShares:
+    """Each thread numbers a share of the text, and all shares are numbered as one."""
+
+    @given(texts, st.integers(1, 5), st.integers(1, 12))
+    def test_any_number_of_shares_gives_the_same(self, text, n_threads, least):
+        from lmzoo.compiled import words
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(words, "_LEAST_BYTES", least)
+            patch.setattr(words, "n_threads", lambda: n_threads)
+            numbers_T, bounds_Kx2 = words.number_words(np.frombuffer((text + "\n").encode(), np.uint8))
+        found = [(text + "\n").encode()[a:b].decode() for a, b in bounds_Kx2.tolist()]
+        assert (numbers_T.tolist(), found) == numbered_one_by_one(text + "\n")
+
+    def test_more_different_words_than_the_first_tables_hold(self):
+        from lmzoo.compiled import words
+
+        # long words alike in their first eight bytes, short ones with a NUL that a key alone would not tell apart
+        made = [f"long word{i}"[5:] + "x" * (i % 13) for i in range(40_000)] + ["a", "\0a", "\0\0a", "\0" * 8, "\0" * 9]
+        text = " ".join(made + made[::-1]) + "\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(words, "_LEAST_BYTES", 1000)
+            patch.setattr(words, "n_threads", lambda: 3)
+            numbers_T, bounds_Kx2 = words.number_words(np.frombuffer(text.encode(), np.uint8))
+        n = len(made)
+        assert [text.encode()[a:b].decode() for a, b in bounds_Kx2.tolist()] == made
+        assert numbers_T.tolist() == [*range(1, n + 1), *range(n, 0, -1), 0]
+
+
+def test_ids_may_stand_where_the_numbers_stood():
+    table = np.arange(1000, dtype=np.int32)[::-1].copy()
+    numbers_T = np.arange(200_000, dtype=np.int32) % 1000
+    wanted = table[numbers_T].tolist()
+    assert taken(table, numbers_T, in_place=True) is numbers_T
+    assert numbers_T.tolist() == wanted
+    # narrower numbers, and those that cannot be written to, stay
+    narrow_T = np.arange(100, dtype=np.uint8)
+    frozen_T = np.arange(100, dtype=np.int32)
+    frozen_T.flags.writeable = False
+    for numbers in (narrow_T, frozen_T):
+        assert taken(table, numbers, in_place=True).tolist() == table[:100].tolist()
+        assert numbers.tolist() == list(range(100))
+
+
+@pytest.mark.parametrize("n", [0, 1, 65_536, 200_001])
+def test_places_are_found_block_by_block(n):
+    values = np.arange(n) % 7
+    found = places_where(lambda block: block == 0, values)
+    assert found.tolist() == list(range(0, n, 7))
+    assert found.dtype == np.int64

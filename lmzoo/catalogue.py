@@ -204,7 +204,18 @@ def _peers() -> list[ModelEntry]:
         in_all=False,
         is_peer=True,
     )
-    return [*nltk, kenlm, *_coders()]
+    hf = ModelEntry(
+        name="hf",
+        description="a causal model of transformers, read from its folder: hf:<path>",
+        config="lmzoo.adapters.hf_lm:HfConfig",
+        reader="lmzoo.adapters.hf_lm:read_hf",
+        value="path",
+        family="neural",
+        requires={"torch": "hf", "tokenizers": "hf", "transformers": "hf"},
+        in_all=False,
+        is_peer=True,
+    )
+    return [*nltk, kenlm, hf, *_coders()]
 
 
 # the work of others; those in no preset need the path of a file

@@ -31,7 +31,7 @@ def across_tables(summary: Path) -> list[Table]:
 def _table(rows: Sequence[Cells], contests: Sequence[Cells]) -> Table:
     unit = "byte" if any(row["bits_per_byte"] for row in rows) else "char"
     key = f"bits_per_{unit}"
-    order = sorted(_once(rows), key=lambda row: (row["status"] != "ok", as_number(row[key])))
+    order = sorted(rows, key=lambda row: (row["status"] != "ok", as_number(row[key])))
     verdicts = {_sides(contest): contest["verdict"] for contest in contests}
     several_devices = len({row["device"] for row in rows}) > 1
     notes = []
@@ -52,14 +52,6 @@ def _table(rows: Sequence[Cells], contests: Sequence[Cells]) -> Table:
         where = f" on {row['device']}" if several_devices else ""
         table.add_row(f"{row['model']}{star}{where}", _tokens_of(row), f"{tie} {figure}".lstrip(), _interval(row, key))
     return table
-
-
-def _once(rows: Sequence[Cells]) -> list[Cells]:
-    """The rows, each compressor once: its code is the same under every tokenizer."""
-    kept: dict[tuple[str, ...], Cells] = {}
-    for row in rows:
-        kept.setdefault((row["model"], row["device"], "" if _is_code(row) else row["vocab_fingerprint"]), row)
-    return list(kept.values())
 
 
 def _is_code(row: Cells) -> bool:

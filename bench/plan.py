@@ -76,9 +76,31 @@ def make_plan(
 
 def _n_trials(answer: Answer, n_devices: int, n_seeds: int, n_fractions: int) -> int:
     """Counted before any is made: a slip in a number of seeds must not fill the memory."""
-    networks = [model for model in answer.models if model.family == "neural"]
-    n_on_devices = sum(n_devices * (1 if model.is_read else n_seeds) for model in networks)
-    return len(answer.corpora) * n_fractions * (n_on_devices + len(answer.models) - len(networks))
+    n_trials = 0
+    for model in answer.models:
+        n_repetitions = 1
+        if model.family == "neural":
+            n_repetitions = n_devices * (1 if model.is_read else n_seeds)
+        n_trials += len(_places(model, answer.facts)) * n_repetitions
+    return n_trials * n_fractions
+
+
+def _places(model: ModelFacts, facts: Sequence[CorpusFacts]) -> set[int]:
+    """Which of the texts a model is tried on: all, unless it makes the same of a text whatever cuts that into tokens.
+
+    Such a one, a compressor or a model that is read, is tried on each text once: under the tokens that are its own, if
+    they are there.
+    """
+    if model.family != "coder" and not model.is_read:
+        return set(range(len(facts)))
+    # the tokens of a text of characters are the text, so that a code of it has a perplexity too
+    own = "char" if model.family == "coder" else model.options.get("tokens")
+    chosen: dict[tuple[str, str, str], int] = {}
+    for place, found in enumerate(facts):
+        text = (found.sha256, found.normalize, found.documents)
+        if text not in chosen or (found.tokenizer == own != facts[chosen[text]].tokenizer):
+            chosen[text] = place
+    return set(chosen.values())
 
 
 def _check_shares(answer: Answer, train_fractions: Sequence[float]) -> None:
@@ -104,8 +126,10 @@ class _Cell:
 
 
 def _cells(answer: Answer, devices: Sequence[str], seeds: int, train_fractions: Sequence[float]) -> Iterator[_Cell]:
-    for corpus, facts in zip(answer.corpora, answer.facts, strict=True):
-        for fraction, model in itertools.product(train_fractions, answer.models):
+    places = {model.spec: _places(model, answer.facts) for model in answer.models}
+    for place, (corpus, facts) in enumerate(zip(answer.corpora, answer.facts, strict=True)):
+        there = [model for model in answer.models if place in places[model.spec]]
+        for fraction, model in itertools.product(train_fractions, there):
             for device, seed in _repetitions(model, devices, seeds):
                 yield _Cell(corpus=corpus, facts=facts, train_fraction=fraction, model=model, device=device, seed=seed)
 

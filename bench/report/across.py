@@ -2,7 +2,7 @@
 
 What they have in common is the text.  Each is measured in bits per byte of it, or per character where bytes are not
 known, and two of them are tested on the same pieces of it: documents where there are enough, else pieces that are cut
-at the same characters whatever the tokens.  Compressors code the text itself and stand here once.
+at the same characters whatever the tokens.  Compressors code the text itself.
 """
 
 from __future__ import annotations
@@ -116,7 +116,16 @@ class Across:
 
     def name(self, row: Row) -> str:
         """A row's name with what cut the text for it."""
-        return f"{wording.isolated(self.label(row))} ({tokens_of(row)})"
+        return f"{wording.isolated(self.label(row))} ({self.tokens(row)})"
+
+    def tokens(self, row: Row) -> str:
+        """What cut the text for a row, with the number of symbols where that alone tells two vocabularies apart."""
+        if row.family == "coder":
+            return wording.TEXT_ITSELF
+        tokenizer = row.group.tokenizer
+        alike = {other.group.vocab_fingerprint for other in self.rows if other.group.tokenizer == tokenizer}
+        n_symbols = {record.corpus.n_symbols for record in row.records if record.corpus}
+        return f"{tokenizer}, {n_symbols.pop():,} symbols" if len(alike) > 1 and n_symbols else tokenizer
 
     def label(self, row: Row) -> str:
         several = len({other.device for other in self.rows}) > 1
@@ -129,28 +138,7 @@ def across_of(groups: Mapping[Group, Sequence[Row]]) -> list[Across]:
     for group, rows in groups.items():
         text = replace(group, tokenizer="", vocabulary_of="", vocab_fingerprint="")
         found.setdefault(text, []).extend(rows)
-    return [
-        Across(rows=_once(rows)) for rows in found.values() if len({row.group for row in rows if row.group.sha256}) > 1
-    ]
-
-
-def _once(rows: Sequence[Row]) -> list[Row]:
-    """The rows, each compressor once: its code is the same under every tokenizer."""
-    seen: set[tuple[str, str]] = set()
-    kept = []
-    # one that ended well stands for those that did not
-    for row in sorted(rows, key=lambda row: row.status != "ok"):
-        if row.family == "coder":
-            if (row.model, row.device) in seen:
-                continue
-            seen.add((row.model, row.device))
-        kept.append(row)
-    return kept
-
-
-def tokens_of(row: Row) -> str:
-    """What cut the text for a row."""
-    return wording.TEXT_ITSELF if row.family == "coder" else row.group.tokenizer
+    return [Across(rows=rows) for rows in found.values() if len({row.group for row in rows if row.group.sha256}) > 1]
 
 
 def figure_of(measured: Measured, unit: Unit) -> Figure:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bench.report import wording
-from bench.report.across import Across, figure_of, tokens_of
+from bench.report.across import Across, figure_of
 from bench.report.rows import Row, typical
 from bench.report.sheets import Sheet, number
 from bench.report.tables import summary_of
@@ -37,7 +37,7 @@ def across_sheet(across: Across) -> Sheet:
             (
                 str(place) if value is not None else "",
                 across.label(row),
-                tokens_of(row),
+                across.tokens(row),
                 wording.with_interval(value, low, high) if row.status == "ok" else row.status.replace("_", " "),
                 across.against_best(row) if value is not None else wording.NOT_AVAILABLE,
                 wording.count(number(summary_of(row)["n_tokens"])),

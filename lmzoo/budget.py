@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lmzoo.errors import InputError
+from lmzoo.errors import InputError, require_number, require_whole
 
 
 class Stopwatch:
@@ -71,9 +71,14 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("seconds", "steps", "epochs"):
             value = getattr(self, name)
+            if value is None:
+                continue
+            require_number(value, f"{name} of a budget")
             # written so that NaN is refused too
-            if value is not None and not value > 0:
+            if not value > 0:
                 raise InputError(f"{name} of a budget must be above 0, got {value}")
+        if self.steps is not None:
+            require_whole(self.steps, "steps of a budget", 1)
 
     def note(self, *, steps_done: int, epochs_done: float) -> None:
         """Record the optimiser steps and the epochs (fractions count) done so far."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from lmzoo.errors import SpecError
 
@@ -21,6 +21,7 @@ class ModelEntry:
         trainer: `module:class`, called as `trainer(config, vocab, device)`.
         reader: `module:function`, called as `reader(config, device)`: the model, with a vocabulary of its own.
         coder: `module:class`, called as `coder(config)`.
+        stored: `module:class` that reads its model files, for what a package adds; its `kind` is the entry's name.
         fixed: options that the name itself sets (`trigram` is `ngram` of order 3).
         value: the field of the config that a bare value fills (`kenlm:<path>`: `path`); None: there is none.
         family: `counting` models have no device path and are deterministic; `neural` ones have both options; a
@@ -37,6 +38,7 @@ class ModelEntry:
     trainer: str | None = None
     reader: str | None = None
     coder: str | None = None
+    stored: str | None = None
     family: Family
     fixed: Mapping[str, str] = field(default_factory=dict)
     value: str | None = None
@@ -46,6 +48,8 @@ class ModelEntry:
     fault: str | None = None
 
     def __post_init__(self) -> None:
+        if self.family not in get_args(Family):
+            raise SpecError(f"family is one of {', '.join(get_args(Family))}, {self.name!r} has {self.family!r}")
         made_by = [name for name in ("trainer", "reader", "coder") if getattr(self, name) is not None]
         if len(made_by) != 1:
             raise SpecError(

@@ -17,11 +17,21 @@ from lmzoo.budget import Budget
 from lmzoo.checkpoints import Checkpoint, CheckpointWarning
 from lmzoo.coding import code_tally
 from lmzoo.corpus import Corpus, Split
-from lmzoo.errors import CorpusError, DivergedError, InputError, LmzooError, SpecError, StoppedError, StorageError
+from lmzoo.errors import (
+    CorpusError,
+    DivergedError,
+    InputError,
+    LmzooError,
+    SpecError,
+    StoppedError,
+    StorageError,
+    require_path,
+    require_whole,
+)
 from lmzoo.evaluation import evaluate
 from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer, device_of, move
 from lmzoo.registry import create_coder, create_trainer, family_of, resolve_config
-from lmzoo.spec import Spec, parse_spec
+from lmzoo.spec import Spec, as_spec
 from lmzoo.tally import Tally
 
 # validation is scored on its first so many tokens, at the first yield at or after 0.25 s x 2^(k/4)
@@ -57,8 +67,7 @@ class Training:
     """
 
     def __init__(self, trainer: Trainer, corpus: Corpus, budget: Budget, *, seed: int = 0) -> None:
-        if seed < 0:
-            raise InputError(f"seed must be at least 0, got {seed}")
+        require_whole(seed, "seed", 0)
         self.trainer = trainer
         self.budget = budget
         self.progress = Progress(tokens=0)
@@ -315,12 +324,12 @@ def train(
     Raises `SpecError`, `UnavailableError`, `DivergedError`, `StoppedError`; for a checkpoint that is of another
     training `TrainingMismatchError`, for one that cannot be read or written `StorageError`.
     """
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
-    if not isinstance(spec, Spec):
-        raise SpecError(f"a spec is text such as 'trigram', got {type(spec).__name__}")
+    spec = as_spec(spec)
     if not isinstance(corpus, Corpus):
         raise CorpusError(f"a model is trained on a Corpus, got {type(corpus).__name__}; make one with load_corpus")
     limits = budget_for(spec, seconds=budget, epochs=epochs, max_steps=max_steps)
+    if checkpoint is not None:
+        require_path(checkpoint, "checkpoint")
     path = None if checkpoint is None else Path(checkpoint)
     require_checkpoints(spec, path, every_s=checkpoint_every, resume=resume, is_stoppable=stop is not None)
     parts = (create_trainer(spec, corpus.vocab, device=device), corpus, limits)

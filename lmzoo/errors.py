@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -175,6 +176,11 @@ def require_kind(value: object, kind: type | tuple[type, ...], name: str, wanted
         raise InputError(f"{name} is {wanted}, got {described(value)}")
 
 
+def require_path(path: object, name: str = "path") -> None:
+    """Raise `InputError` for what is no path of a file."""
+    require_kind(path, (str, os.PathLike), name, "the path of a file")
+
+
 def require_whole(value: object, name: str, least: int) -> None:
     """Raise `InputError` for what is no whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
@@ -207,6 +213,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 def named(name: str, table: Mapping[str, Named], kind: str) -> Named:
     """What has this name in a table.  Raises `InputError`, naming the closest."""
+    require_kind(name, str, f"a {kind}", f"one of {', '.join(sorted(table))}")
     if name not in table:
         raise InputError(f"no {kind} {name!r}.{did_you_mean(name, table)} There are: {', '.join(sorted(table))}")
     return table[name]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
-from lmzoo.errors import TokenError
+from lmzoo.errors import TokenError, require_kind
 from lmzoo.vocab import Vocab
 
 
@@ -18,6 +18,8 @@ def split_from_ids(documents: Iterable[npt.NDArray[np.integer[Any]]], vocab: Voc
 
     Its bits per character are unknown.  Raises `TokenError` for what is no 1-D array of ids that can be predicted.
     """
+    require_kind(vocab, Vocab, "vocab", "a Vocab, such as model.vocab")
+    require_kind(documents, Iterable, "documents", "arrays of ids, one of each document")
     held = []
     for number, ids_L in enumerate(documents, start=1):
         if not isinstance(ids_L, np.ndarray) or ids_L.ndim != 1:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from lmzoo.decoding import check_encodable
-from lmzoo.errors import InputError, did_you_mean
+from lmzoo.errors import InputError, described, did_you_mean, require_kind
 from lmzoo.normalizers import Normalizer, raw_length
 from lmzoo.reading import with_line_feeds
 from lmzoo.segments import Segments
@@ -92,6 +92,7 @@ def _between(segments: Segments, start: tuple[int, int], end: tuple[int, int]) -
 
 def named_policy(documents: str) -> Policy:
     """The context policy of this name.  Raises `InputError`, naming the closest."""
+    require_kind(documents, str, "a context policy", f"one of {', '.join(POLICIES)}")
     found = next((policy for policy in POLICIES if policy == documents), None)
     if found is not None:
         return found
@@ -161,6 +162,8 @@ def cut_segments(text: str, policy: Policy, normalizer: Normalizer) -> tuple[Seg
 
 def texts_of(part: str, given: Text) -> Iterator[str]:
     """The texts that are given or read, with LF line ends.  Raises `TextError` for half a surrogate pair."""
+    if not isinstance(given, str) and not callable(given):
+        raise InputError(f"the {part} text is a str, or a function that reads one, got {described(given)}")
     read = given if isinstance(given, str) else given()
     for text in [read] if isinstance(read, str) else read:
         check_encodable(text, f"the {part} text")

@@ -21,7 +21,7 @@ from lmzoo.catalogue import MIXTURE, MODELS, PARTS, PEERS, STORED_KINDS, Family,
 from lmzoo.errors import MissingLibraryError, SpecError, UnknownModelError, UnknownOptionError, did_you_mean
 from lmzoo.interface import Coder, LanguageModel, Storable, Trainer
 from lmzoo.mixture import MixtureConfig, MixtureTrainer
-from lmzoo.spec import Spec, configure, parse_parts, parse_spec, quoted
+from lmzoo.spec import Spec, as_spec, configure, parse_parts, quoted
 from lmzoo.vocab import Vocab
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "resolve_config",
     "shown",
     "stored_class",
+    "stored_path",
 ]
 
 ENTRY_POINTS = "lmzoo.models"
@@ -102,7 +103,7 @@ def family_of(spec: Spec) -> Family:
 
 def is_read(spec: Spec | str) -> bool:
     """Whether a spec names what is read from a file: `read_model` opens it, and there is nothing to train."""
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    spec = as_spec(spec)
     return spec.name in all_entries() and all_entries()[spec.name].is_read
 
 
@@ -132,7 +133,7 @@ def available_models() -> dict[str, str]:
 
 def resolve_config(spec: Spec | str) -> Any:
     """The validated config of a spec.  Loads no model and no heavy library."""
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    spec = as_spec(spec)
     if spec.name == MIXTURE:
         if "parts" in spec.options:
             raise UnknownOptionError(
@@ -147,6 +148,8 @@ def resolve_config(spec: Spec | str) -> Any:
 
 def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
     entry = find_entry(spec.name, is_part=is_part)
+    if entry.fault is not None:
+        raise MissingLibraryError(f"{spec.name}: {entry.fault}")
     if is_part and entry.trainer is None:
         what = "is read from a file and has a vocabulary of its own" if entry.is_read else "is a compressor"
         raise SpecError(f"{spec.name} {what}, so it is no part of a mixture; name what is trained here, such as kn5")
@@ -204,7 +207,7 @@ def shown(spec: Spec) -> str:
 
 def create_trainer(spec: Spec | str, vocab: Vocab, *, device: str = "cpu") -> Trainer:
     """A trainer for a spec.  Raises `SpecError`, `MissingLibraryError`, `MissingDeviceError`."""
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    spec = as_spec(spec)
     config = resolve_config(spec)
     _require_libraries(spec)
     if spec.name == MIXTURE:
@@ -227,7 +230,7 @@ def read_model(spec: Spec | str, *, device: str = "cpu") -> LanguageModel[Any]:
 
     Raises `SpecError` for what is trained here, `StorageError` for a file that cannot be read, `UnavailableError`.
     """
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    spec = as_spec(spec)
     entry = find_entry(spec.name)
     if entry.reader is None:
         raise SpecError(f"{spec.text!r} is not read from a file; those that are: {', '.join(_names_of('reader'))}")
@@ -239,7 +242,7 @@ def read_model(spec: Spec | str, *, device: str = "cpu") -> LanguageModel[Any]:
 
 def create_coder(spec: Spec | str) -> Coder:
     """The compressor of a spec.  Raises `SpecError`, `MissingLibraryError`."""
-    spec = parse_spec(spec) if isinstance(spec, str) else spec
+    spec = as_spec(spec)
     entry = find_entry(spec.name)
     if entry.coder is None:
         raise SpecError(f"{spec.text!r} is no compressor; those that are: {', '.join(_names_of('coder')) or 'none'}")
@@ -259,12 +262,21 @@ def _require_libraries(spec: Spec) -> None:
         raise MissingLibraryError(f"{spec.name}: {reason}")
 
 
+def stored_path(kind: str) -> str | None:
+    """`module:class` of what reads model files of this kind: lmzoo's own, or what an installed package says."""
+    if kind in STORED_KINDS:
+        return STORED_KINDS[kind]
+    entry = all_entries().get(kind)
+    return None if entry is None else entry.stored
+
+
 def stored_class(kind: str) -> type[Storable] | None:
     """The class that reads model files of this kind, or None.  Raises `MissingLibraryError` where it needs torch."""
-    if kind not in STORED_KINDS:
+    path = stored_path(kind)
+    if path is None:
         return None
     try:
-        loaded: type[Storable] = _load(STORED_KINDS[kind])
+        loaded: type[Storable] = _load(path)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

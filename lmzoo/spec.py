@@ -64,6 +64,15 @@ def parse_spec(text: str) -> Spec:
     return Spec(text=text.strip(), name=name, value=value, options=options)
 
 
+def as_spec(spec: Spec | str) -> Spec:
+    """A spec, parsed if it is text.  Raises `SpecError`."""
+    if isinstance(spec, str):
+        return parse_spec(spec)
+    if not isinstance(spec, Spec):
+        raise SpecError(f"a spec is text such as 'trigram', got {type(spec).__name__}")
+    return spec
+
+
 def parse_specs(text: str) -> list[Spec]:
     """Parse a comma-separated list; an item whose text before `=` has no colon continues the spec before it."""
     specs: list[str] = []

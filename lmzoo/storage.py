@@ -12,10 +12,10 @@ from typing import Any
 
 from lmzoo import container
 from lmzoo.container import Data
-from lmzoo.errors import CorruptFileError, NewerFileError, StorageError
+from lmzoo.errors import CorruptFileError, NewerFileError, StorageError, require_path
 from lmzoo.files import whole_file
 from lmzoo.interface import Arrays, LanguageModel, Storable
-from lmzoo.registry import MIXTURE, STORED_KINDS, stored_class
+from lmzoo.registry import MIXTURE, stored_class, stored_path
 from lmzoo.vocab import Vocab
 
 FORMAT = container.MODEL.format
@@ -25,6 +25,7 @@ _LEAST_MAPPED = 1 << 20
 
 def save(model: LanguageModel[Any], path: str | Path) -> Path:
     """Write a model; the file appears whole or not at all.  Raises `StorageError`."""
+    require_path(path)
     path = Path(path)
     pieces = _pieces(model)
     with whole_file(path) as file:
@@ -42,6 +43,7 @@ def load(path: str | Path, *, verify: bool = True) -> LanguageModel[Any]:
 
     Raises `ForeignFileError`, `NewerFileError`, `CorruptFileError` or `StorageError`.
     """
+    require_path(path)
     try:
         with Path(path).open("rb") as file:
             is_small = Path(path).stat().st_size < _LEAST_MAPPED
@@ -67,7 +69,7 @@ def to_bytes(model: LanguageModel[Any]) -> bytes:
 
 def _pieces(model: LanguageModel[Any]) -> Iterator[bytes | memoryview]:
     """The bytes of a model's file, array by array.  Raises `StorageError` at once, not at the first piece."""
-    if not isinstance(model, Storable) or model.kind not in STORED_KINDS:
+    if not isinstance(model, Storable) or stored_path(model.kind) is None:
         raise StorageError(f"{type(model).__name__} cannot be saved: it is no kind of model that a file can name")
     options, arrays = model.to_parts()
     header = {"kind": model.kind, "vocab": model.vocab.to_header(), "options": options}
@@ -80,7 +82,10 @@ def from_bytes(data: Data, source: str, *, verify: bool = True) -> LanguageModel
     header = head.header
     kind = str(header.get("kind"))
     if stored_class(kind) is None:
-        raise NewerFileError(f"{source} holds a model of kind {kind!r}, unknown to this version; upgrade lmzoo")
+        raise NewerFileError(
+            f"{source} holds a model of kind {kind!r}, unknown to this version; upgrade lmzoo, "
+            "or install the package that adds it"
+        )
     try:
         arrays = container.read_arrays(head, verify=verify)
         vocab = Vocab.from_header(header["vocab"])

@@ -24,7 +24,7 @@ from lmzoo.conformance.subject import (
 )
 from lmzoo.errors import CorruptFileError, ForeignFileError, NewerFileError, StorageError
 from lmzoo.interface import Storable
-from lmzoo.registry import STORED_KINDS
+from lmzoo.registry import STORED_KINDS, stored_path
 
 _READER_LIMIT_S = 120.0
 _N_CUTS = 12
@@ -154,7 +154,7 @@ def _file_of(subject: Subject) -> bytes:
     model = subject.model
     if not isinstance(model, Storable):
         raise NotApplicableError("the model cannot be saved (it has no kind and to_parts)")
-    if model.kind not in STORED_KINDS:
+    if stored_path(model.kind) is None:
         raise NotApplicableError(f"the model cannot be saved (its kind {model.kind!r} is not registered)")
     return storage.to_bytes(subject.model)
 

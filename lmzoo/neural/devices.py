@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.budget import Stopwatch
-from lmzoo.errors import DivergedError, MissingDeviceError, OptionValueError
+from lmzoo.errors import DivergedError, MissingDeviceError, OptionValueError, require_kind
 from lmzoo.neural.optimizers import numbers_of
 
 # beyond it the perplexity is no finite number, though the loss itself may be: saturated units can hide a divergence
@@ -28,6 +28,7 @@ _CUBLAS_VARIABLE, _CUBLAS_FIXED = "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
 
 def find_device(name: str) -> torch.device:
     """The device of this name.  Raises `MissingDeviceError` with what was found and the cure."""
+    require_kind(name, str, "device", "cpu, cuda or cuda:n")
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
         raise OptionValueError(f"device is cpu, cuda or cuda:n, got {name!r}")

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
-from lmzoo.errors import InputError, VocabularyMismatchError
-from lmzoo.interface import LanguageModel
+from lmzoo.errors import InputError, VocabularyMismatchError, require_kind
+from lmzoo.interface import LanguageModel, require_model
 from lmzoo.ngram.counts import ABSENT, count_ngrams, find_ngrams, stream_of
 from lmzoo.ngram.model import NgramModel
 from lmzoo.ngram.questions import NgramCounts
@@ -111,6 +111,10 @@ def sparsity(counts: NgramCounts, test: Split, model: LanguageModel[Any] | None 
         InputError: the model is none of n-grams.
         VocabularyMismatchError: counts, test text and model do not share their vocabulary.
     """
+    require_kind(counts, NgramCounts, "counts", "NgramCounts of a training text")
+    require_kind(test, Split, "test", "a part of a corpus, such as corpus.test")
+    if model is not None:
+        require_model(model)
     _require_one_vocabulary(counts, test, model)
     n_bytes = [] if model is None else bytes_by_order(model)
     n_symbols = counts.vocab.n_predictable

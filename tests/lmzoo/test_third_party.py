@@ -1,0 +1,196 @@
+"""Models of installed packages: the tutorial's, and what is broken in one way or another."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import lmzoo
+from lmzoo import registry
+from lmzoo.cli import run
+from lmzoo.errors import MissingLibraryError, NewerFileError
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "your_model"
+
+# the tutorial's model with a fault each
+BROKEN = """
+import time
+import numpy as np
+import interpolated
+from lmzoo.registry import ModelEntry
+
+class Leaks(interpolated.Model):
+    kind = "of no file"
+
+    def next_logprobs(self, state):
+        return super().next_logprobs(state) - 0.1
+
+class LeakingTrainer(interpolated.Trainer):
+    def steps(self, *arguments):
+        yield from super().steps(*arguments)
+        self.model = Leaks(self.vocab, self.model.arrays)
+
+class RaisingTrainer(interpolated.Trainer):
+    def steps(self, *arguments):
+        raise ZeroDivisionError("nothing was counted")
+
+class HangingTrainer(interpolated.Trainer):
+    def steps(self, *arguments):
+        while True:
+            time.sleep(1)
+        yield
+
+def _entry(name, trainer):
+    trainer = f"broken_models:{trainer}"
+    return ModelEntry(name=name, description="", config="interpolated:Config", trainer=trainer, family="counting")
+
+LEAKS = _entry("leaks", "LeakingTrainer")
+RAISES = _entry("raises", "RaisingTrainer")
+HANGS = _entry("hangs", "HangingTrainer")
+TEXT = "no entry"
+"""
+
+
+def install(folder: Path, package: str, points: dict[str, str]) -> None:
+    """What pip leaves behind: how `importlib.metadata` finds the entry points of a package."""
+    made = folder / f"{package}-0.1.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1.0\n")
+    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
+    (made / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\n{lines}")
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """A folder in which the tutorial's package and a broken one are installed, here and for new processes."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    shutil.copy(EXAMPLE / "interpolated.py", folder)
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    install(folder, project["name"], project["entry-points"][registry.ENTRY_POINTS])
+    (folder / "broken_models.py").write_text(BROKEN)
+    faults = {name: f"broken_models:{name.upper()}" for name in ("leaks", "raises", "hangs", "text")}
+    install(folder, "broken", faults | {"absent": "no_such_module:ENTRY", "trigram": "broken_models:LEAKS"})
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(folder), str(ROOT))))
+    # a test may have put another one in its place by then
+    entries = registry.all_entries
+    entries.cache_clear()
+    yield folder
+    entries.cache_clear()
+    for name in ("interpolated", "broken_models"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def typed(capsys):
+    def call(*arguments):
+        status = run([str(a) for a in arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+class TestTheTutorial:
+    def test_it_shows_the_files_of_the_example(self):
+        page = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^```text\n# ([\w.]+)\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+        assert dict(shown) == {
+            name: (EXAMPLE / name).read_text(encoding="utf-8")
+            for name in ("interpolated.py", "pyproject.toml", "test_interpolated.py")
+        }
+
+    def test_its_own_tests_pass(self, packages):
+        spec = importlib.util.spec_from_file_location("test_interpolated", EXAMPLE / "test_interpolated.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+        assert len(tests) == 2
+        for test in tests:
+            test()
+
+    def test_it_passes_check_as_a_command_and_as_a_file(self, packages, typed, tmp_path):
+        status, out, err = typed("check", "interpolated:weight=0.6", "--json-lines")
+        results = [json.loads(line) for line in out.splitlines()]
+        assert status == 0
+        assert {r["check"] for r in results if r["status"] == "skipped"} == {"probability.all_logprobs_agree"}
+        assert "failed" not in err
+        assert typed("train", "interpolated", "--corpus", "genesis", "-o", tmp_path / "i.lm")[0] == 0
+        assert typed("check", tmp_path / "i.lm")[0] == 0
+
+    def test_its_file_is_read_where_the_package_is(self, packages, tmp_path, monkeypatch):
+        corpus = lmzoo.load_corpus("genesis", tokens="word")
+        path = lmzoo.save(lmzoo.train("interpolated", corpus), tmp_path / "i.lm")
+        wanted = lmzoo.evaluate(lmzoo.train("interpolated", corpus), corpus.test)
+        assert lmzoo.evaluate(lmzoo.load(path), corpus.test) == wanted
+        # between those of its parts alone, which bound it from above
+        assert wanted.perplexity < lmzoo.evaluate(lmzoo.train("unigram", corpus), corpus.test).perplexity
+        monkeypatch.setattr(registry, "all_entries", lambda: registry.MODELS)
+        with pytest.raises(
+            NewerFileError, match="of kind 'interpolated', unknown to this version; upgrade lmzoo, or install"
+        ):
+            lmzoo.load(path)
+
+
+class TestBroken:
+    def test_each_is_a_row_with_its_reason_and_breaks_nothing_else(self, packages, typed):
+        status, out, err = typed("models")
+        assert (status, err) == (0, "")
+        listed = {row["name"]: row for row in rows(out)}
+        assert listed["interpolated"]["not here because"] == ""
+        assert "No module named 'no_such_module'" in listed["absent"]["not here because"]
+        assert "is no ModelEntry" in listed["text"]["not here because"]
+        # a name of lmzoo's own is never replaced
+        assert listed["trigram"]["description"] == registry.MODELS["trigram"].description
+        with pytest.raises(MissingLibraryError, match="absent: the package that adds it cannot be loaded"):
+            lmzoo.train("absent", lmzoo.load_corpus("genesis"))
+        assert typed("check", "absent")[0] == 2
+
+    def test_check_says_what_is_wrong(self, packages, typed):
+        status, out, _ = typed("check", "leaks")
+        assert status == 1
+        failed = {row["check"] for row in rows(out) if row["status"] == "failed"}
+        assert {"probability.sums_to_one", "probability.two_ways_agree"} <= failed
+        status, out, err = typed("check", "raises")
+        assert status == 1
+        assert [(r["check"], r["status"], r["message"]) for r in rows(out)] == [
+            ("training.ends", "failed", "ZeroDivisionError: nothing was counted")
+        ]
+        assert err == "1 failed\n"
+
+    @pytest.mark.slow
+    def test_all_are_ranked_or_told_of_by_the_harness(self, packages, tmp_path):
+        models = "bigram,interpolated,leaks,raises,hangs"
+        out = tmp_path / "run"
+        options = ["--models", models, "--quick", "--time-limit", "4", "--out", str(out), "--threads", "1"]
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.run", *options], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, done.stderr
+        with (out / "tables" / "summary.csv").open(encoding="utf-8") as file:
+            table = {row["model"]: row for row in csv.DictReader(file)}
+        assert {name: row["status"] for name, row in table.items()} == {
+            "bigram": "ok",
+            "interpolated": "ok",
+            "leaks": "invalid",
+            "raises": "failed",
+            "hangs": "timed_out",
+        }
+        assert float(table["bigram"]["test_perplexity"]) < float(table["interpolated"]["test_perplexity"])
+        assert "nothing was counted" in table["raises"]["reason"]

@@ -30,6 +30,7 @@ class ModelEntry:
         in_all: whether `--models all` has it or, of a peer, `--models peers`.
         is_peer: the work of others: another library's models, compressors, what an installed package adds.
         fault: why nobody can make it: an installed package whose entry cannot be loaded.
+        package: the installed package that adds it; None: lmzoo itself.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ModelEntry:
     in_all: bool = True
     is_peer: bool = False
     fault: str | None = None
+    package: str | None = None
 
     def __post_init__(self) -> None:
         if self.family not in get_args(Family):

@@ -63,17 +63,28 @@ def all_entries() -> Mapping[str, ModelEntry]:
 
 def _loaded_entry(point: importlib.metadata.EntryPoint) -> ModelEntry:
     """What an entry point names; a package that is broken is listed with its fault and breaks nothing else."""
+    distribution = getattr(point, "dist", None)
+    package = None if distribution is None else distribution.name
     try:
         entry = point.load()
         if not isinstance(entry, ModelEntry):
             raise TypeError(f"{point.value} is no ModelEntry but of type {type(entry).__name__}")
-    # whatever a foreign module raises while it is imported
-    except Exception as error:
+        if entry.name != point.name:
+            raise ValueError(f"{point.value} is named {entry.name!r}, not {point.name!r}")
+    # whatever a foreign module does while it is imported, the end of the program among it
+    except (Exception, SystemExit) as error:
         fault = f"the package that adds it cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())})"
         return ModelEntry(
-            name=point.name, description="", config="", trainer="", family="counting", is_peer=True, fault=fault
+            name=point.name,
+            description="",
+            config="",
+            trainer="",
+            family="counting",
+            is_peer=True,
+            fault=fault,
+            package=package,
         )
-    return dataclasses.replace(entry, is_peer=True)
+    return dataclasses.replace(entry, is_peer=True, package=package)
 
 
 def find_entry(name: str, *, is_part: bool = False) -> ModelEntry:

@@ -76,9 +76,9 @@ def _corpora() -> list[str]:
 
 
 def _tokenizers() -> list[str]:
-    from lmzoo.tokenizers import TOKENIZERS
+    from lmzoo.tokenizers import TOKENIZERS, TRAINED
 
-    return list(TOKENIZERS)
+    return [*TOKENIZERS, *(f"{name}:" for name in TRAINED)]
 
 
 def _normalizers() -> list[str]:
@@ -109,7 +109,9 @@ _TYPES: dict[str, _Names] = {
     "spec": _Names(_specs),
     "model": _Names(_specs_that_are_read, or_file=True),
     "corpus": _Names(_corpora, or_file=True),
-    "tokens": _Names(_tokenizers),
+    # of the command corpora
+    "name": _Names(_corpora),
+    "tokens": _Names(_tokenizers, or_file=True),
     "normalize": _Names(_normalizers),
     "documents": _Names(_policies),
     "layout": _Names(_layouts),

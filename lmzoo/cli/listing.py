@@ -29,13 +29,13 @@ _CORPORA_COLUMNS = ("name", "description", "bytes", "symbols", "licence", "verif
 def models(json_lines: bool) -> None:
     """List the models: name, description, and why one cannot run here, with the command that installs what is missing.
 
-    Models of installed packages stand last.
+    Models of other packages stand last, with the package that adds each.
     """
     from lmzoo.registry import all_entries
 
-    rows = Rows(("name", "description", "not here because"), json_lines=json_lines)
+    rows = Rows(("name", "description", "not here because", "package"), json_lines=json_lines)
     for name, entry in all_entries().items():
-        rows.write(name, entry.description, entry.missing())
+        rows.write(name, entry.description, entry.missing(), entry.package)
 
 
 @cli.command(epilog=_CORPORA_EXAMPLES)

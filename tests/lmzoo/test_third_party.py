@@ -60,6 +60,7 @@ LEAKS = _entry("leaks", "LeakingTrainer")
 RAISES = _entry("raises", "RaisingTrainer")
 HANGS = _entry("hangs", "HangingTrainer")
 TEXT = "no entry"
+OTHER = _entry("another", "LeakingTrainer")
 """
 
 
@@ -81,8 +82,10 @@ def packages(tmp_path, monkeypatch):
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     install(folder, project["name"], project["entry-points"][registry.ENTRY_POINTS])
     (folder / "broken_models.py").write_text(BROKEN)
-    faults = {name: f"broken_models:{name.upper()}" for name in ("leaks", "raises", "hangs", "text")}
-    install(folder, "broken", faults | {"absent": "no_such_module:ENTRY", "trigram": "broken_models:LEAKS"})
+    faults = {name: f"broken_models:{name.upper()}" for name in ("leaks", "raises", "hangs", "text", "other")}
+    (folder / "leaves.py").write_text("import sys\nsys.exit(7)\n")
+    unloadable = {"absent": "no_such_module:ENTRY", "leaves": "leaves:ENTRY"}
+    install(folder, "broken", faults | unloadable | {"trigram": "broken_models:LEAKS"})
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(folder), str(ROOT))))
     # a test may have put another one in its place by then
@@ -156,6 +159,10 @@ class TestBroken:
         assert listed["interpolated"]["not here because"] == ""
         assert "No module named 'no_such_module'" in listed["absent"]["not here because"]
         assert "is no ModelEntry" in listed["text"]["not here because"]
+        assert "is named 'another', not 'other'" in listed["other"]["not here because"]
+        assert "SystemExit: 7" in listed["leaves"]["not here because"]
+        assert (listed["interpolated"]["package"], listed["absent"]["package"]) == ("lmzoo-interpolated", "broken")
+        assert listed["trigram"]["package"] == ""
         # a name of lmzoo's own is never replaced
         assert listed["trigram"]["description"] == registry.MODELS["trigram"].description
         with pytest.raises(MissingLibraryError, match="absent: the package that adds it cannot be loaded"):

@@ -41,7 +41,7 @@ def print_card(card: Card, file: IO[str]) -> None:
     for fact, value in _facts(card):
         console.print(Text(f"{fact}: {value}"), soft_wrap=True)
     for sheet in _sheets(card):
-        table = Table(title=sheet.title, box=SIMPLE_HEAD, title_justify="left", title_style="bold")
+        table = Table(title=sheet.title, box=SIMPLE_HEAD, show_edge=False, title_justify="left", title_style="bold")
         for column in sheet.columns:
             table.add_column(Text(column.removesuffix(":")), justify="left" if column.endswith(":") else "right")
         for row in sheet.rows:

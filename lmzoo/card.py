@@ -267,11 +267,12 @@ def _overlap(part: _Looked, before: _Looked) -> Overlap:
 
 
 def _coverage(corpus: Corpus) -> Iterator[Coverage]:
-    """By size of the vocabulary, all of it last, then by `min_freq`."""
+    """By size of the vocabulary, all of it last, then by `min_freq`; of a closed set of symbols all of it alone."""
     counts_K = corpus.vocab.counts_V[_n_reserved(corpus) :]
-    sizes: list[tuple[int, int | None]] = [(size, None) for size in _SIZES if size < len(counts_K)]
-    sizes.append((len(counts_K), None))
-    sizes += [(int((counts_K >= k).sum()), k) for k in _MIN_FREQS if k >= corpus.vocab.min_freq]
+    sizes: list[tuple[int, int | None]] = [(len(counts_K), None)]
+    if corpus.vocab.cutter.symbols is None:
+        sizes = [*((size, None) for size in _SIZES if size < len(counts_K)), *sizes]
+        sizes += [(int((counts_K >= k).sum()), k) for k in _MIN_FREQS if k >= corpus.vocab.min_freq]
     for size, min_freq in sizes:
         shares = [_unknown_share(split, _n_reserved(corpus) + size) for split in _splits(corpus)]
         yield Coverage(n_symbols=size, min_freq=min_freq, train_oov=shares[0], valid_oov=shares[1], test_oov=shares[2])
@@ -322,7 +323,8 @@ def _frequencies(corpus: Corpus) -> Iterator[tuple[int, int]]:
     counts_K = vocab.counts_V[_n_reserved(corpus) :]
     if vocab.own_unk:
         counts_K = np.append(counts_K, vocab.counts_V[vocab.unk_id])
-    counts_K = np.sort(counts_K)[::-1]
+    # a closed set has symbols that the text has not
+    counts_K = np.sort(counts_K[counts_K > 0])[::-1]
     for rank in _growing(len(counts_K)):
         yield rank, int(counts_K[rank - 1])
 

@@ -164,6 +164,8 @@ SOURCES: Mapping[str, Source] = {
             description="Wikipedia's first 100 MB of XML; parts of 90, 5 and 5 million bytes",
             licence="CC BY-SA 3.0 and GFDL",
             tokens="byte",
+            # every byte, whether it occurs or not, and <unk>
+            n_symbols=257,
             files={
                 "whole": DataFile(
                     path="enwik8",

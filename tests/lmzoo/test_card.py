@@ -168,6 +168,13 @@ def test_a_rarer_word_is_unknown_in_training_too():
     assert card.coverage[0].train_oov == 2 / 15
 
 
+def test_of_a_closed_set_of_symbols_nothing_is_unknown_and_what_never_occurs_has_no_rank():
+    card = describe(corpus_from_texts({"train": "abca", "valid": "xy", "test": "z"}, tokens="byte"), order=1)
+    assert card.coverage == (Coverage(n_symbols=256, min_freq=None, train_oov=0, valid_oov=0, test_oov=0),)
+    assert card.frequencies == ((1, 2), (2, 1), (3, 1))
+    assert card.parts[0].n_types == 3
+
+
 def test_it_is_json_and_finite(words):
     told = json.loads(json.dumps(words.to_json(), allow_nan=False))
     assert told["parts"][0]["longest_line"]["number"] == 3

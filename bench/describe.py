@@ -5,9 +5,11 @@ It runs in a short child process (`python -m bench.worker --describe`), because 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bench.environment import distinct_names
 from bench.records import Answer, CorpusFacts, CorpusSpec, ModelFacts, Question
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.driver import DEFAULT_NEURAL_SECONDS
@@ -153,7 +155,12 @@ def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list
             chosen = {"tokens": corpus.tokenizer, "normalize": corpus.normalize, "documents": corpus.documents}
             corpora.append(wanted.model_copy(update=chosen))
             facts.append(found)
-    return corpora, facts
+    names = distinct_names([found.name for found in facts], corpora)
+    labels = [None if name == found.name else name for name, found in zip(names, facts, strict=True)]
+    return (
+        [spec.model_copy(update={"label": label}) for spec, label in zip(corpora, labels, strict=True)],
+        [found.model_copy(update={"name": name}) for found, name in zip(facts, names, strict=True)],
+    )
 
 
 def require_files(spec: CorpusSpec) -> None:
@@ -168,7 +175,8 @@ def require_files(spec: CorpusSpec) -> None:
 
 def read_corpus(spec: CorpusSpec) -> Corpus:
     """The corpus of a spec.  Raises `InputError` and `OSError`."""
-    return load_corpus(**spec.model_dump())
+    corpus = load_corpus(**spec.model_dump(exclude={"label"}))
+    return corpus if spec.label is None else dataclasses.replace(corpus, name=spec.label)
 
 
 def corpus_facts(corpus: Corpus, *, vocabulary_of: str | None = None) -> CorpusFacts:

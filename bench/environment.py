@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from bench.records import CorpusSpec
@@ -37,6 +37,8 @@ _SOURCES = Path(__file__).parent.parent
 _COMMAND_TIMEOUT_S = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 60
+# the name and the parts of a corpus, as they were typed
+_Paths = tuple[str | tuple[str, ...] | None, ...]
 _MAX_MESSAGE = 500
 # an absolute path's folders; what stands before it may be a quote, an equals sign, a comma, a colon or nothing
 _FOLDERS = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?=\S)(?:[^\s\\/'\",:=]+[\\/])*")
@@ -168,10 +170,49 @@ def file_name(path: str) -> str:
 
 def text_name(corpus: CorpusSpec) -> str:
     """The file name, or the name, of the text that a corpus is made of; empty where it is the default one."""
+    if corpus.label is not None:
+        return corpus.label
     if corpus.name or not corpus.train:
         return file_name(corpus.name or "")
     paths = [corpus.train] if isinstance(corpus.train, str) else corpus.train
     return joined_name([file_name(path) for path in paths])
+
+
+def distinct_names(names: Sequence[str], corpora: Sequence[CorpusSpec]) -> list[str]:
+    """The names of texts, those that several different texts share told apart.
+
+    By as few of their folders as that takes, or by numbers where a path is absolute: its folders stay here.
+    """
+    texts: dict[str, list[_Paths]] = {}
+    for name, corpus in zip(names, corpora, strict=True):
+        sharing = texts.setdefault(name, [])
+        if (paths := _paths_of(corpus)) not in sharing:
+            sharing.append(paths)
+    labels = {name: _labels(name, sharing) for name, sharing in texts.items()}
+    return [labels[name][texts[name].index(_paths_of(corpus))] for name, corpus in zip(names, corpora, strict=True)]
+
+
+def _paths_of(corpus: CorpusSpec) -> _Paths:
+    return corpus.name, corpus.train, corpus.valid, corpus.test
+
+
+def _labels(name: str, sharing: Sequence[_Paths]) -> list[str]:
+    if len(sharing) == 1:
+        return [name]
+    folders = [_folders_of(paths) for paths in sharing]
+    if None not in folders:
+        for n in range(1, max(len(parts or ()) for parts in folders) + 1):
+            labels = ["/".join((*(parts or ())[-n:], name)) for parts in folders]
+            if len(set(labels)) == len(labels):
+                return labels
+    return [name if n == 1 else f"{name} ({n})" for n in range(1, len(sharing) + 1)]
+
+
+def _folders_of(paths: _Paths) -> tuple[str, ...] | None:
+    """The folders of a text as it was typed; None where they must not be shown."""
+    first = next((path if isinstance(path, str) else path[0] for path in paths if path), "")
+    folder = PurePath(first).parent
+    return None if folder.is_absolute() or first.startswith("~") else folder.parts
 
 
 def safe_name(text: str) -> str:

@@ -43,6 +43,7 @@ class CorpusSpec(Recorded):
     min_freq: int = 1
     encoding: str = DEFAULT_ENCODING
     invalid: Invalid = DEFAULT_INVALID
+    label: str | None = Field(default=None, description="what it is called where another text has the same name")
 
 
 class CorpusFacts(Recorded):

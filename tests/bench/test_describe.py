@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench import describe
-from bench.describe import COUNTING_SET, answer, resolve_corpora, resolve_models
+from bench.describe import COUNTING_SET, answer, read_corpus, resolve_corpora, resolve_models
+from bench.environment import text_name
 from bench.records import CorpusSpec, Question
 from lmzoo import registry
 from lmzoo.errors import MissingLibraryError, SpecError
@@ -102,6 +103,23 @@ def test_several_tokenizers_share_the_line_policy(text: str) -> None:
 def test_one_text_given_twice_is_one_corpus(text: str) -> None:
     corpora, facts = resolve_corpora([CorpusSpec(name=text), CorpusSpec(name=text, tokens="char")])
     assert len(corpora) == len(facts) == 1
+
+
+def test_texts_of_one_name_are_told_apart_in_facts_and_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(f"the {folder} cat sat\n" * 50, encoding="utf-8")
+    asked = [
+        CorpusSpec(name=f"{folder}/a.txt", tokens=tokens) for folder in ("old", "new") for tokens in ("char", "word")
+    ]
+    corpora, facts = resolve_corpora(asked)
+    assert [found.name for found in facts] == ["old/a.txt", "old/a.txt", "new/a.txt", "new/a.txt"]
+    assert [read_corpus(spec).name for spec in corpora] == [found.name for found in facts]
+    assert [text_name(spec) for spec in corpora] == [found.name for found in facts]
+    alone = resolve_corpora(asked[:2])
+    assert [found.name for found in alone[1]] == ["a.txt", "a.txt"]
+    assert [spec.label for spec in alone[0]] == [None, None]
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x", "cpu:0", "cud", ""])

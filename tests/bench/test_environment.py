@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench import environment
-from bench.records import Environment
+from bench.environment import distinct_names
+from bench.records import CorpusSpec, Environment
 
 FOLDER_NAMES = st.text(st.characters(categories=["Lu", "Ll", "Nd"], include_characters="._- "), min_size=1).filter(
     lambda name: name.strip() == name
@@ -83,3 +84,34 @@ def test_a_message_is_published_on_one_line_spelt_out_and_not_too_long() -> None
     )
     assert environment.publishable("红楼梦 שלום é") == "红楼梦 שלום é"
     assert len(environment.publishable("x" * 5000)) == 500
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        (["a.txt", "b.txt"], ["a.txt", "b.txt"]),
+        (["a.txt", "a.txt"], ["a.txt", "a.txt"]),
+        (["x/a.txt", "y/a.txt", "z/b.txt"], ["x/a.txt", "y/a.txt", "b.txt"]),
+        (["x/p/a.txt", "y/p/a.txt", "x/p/a.txt"], ["x/p/a.txt", "y/p/a.txt", "x/p/a.txt"]),
+        (["a.txt", "x/a.txt"], ["a.txt", "x/a.txt"]),
+        (["../a.txt", "./a.txt"], ["../a.txt", "a.txt"]),
+        # whose folders may name a user
+        (["/home/ann/a.txt", "/home/bob/a.txt"], ["a.txt", "a.txt (2)"]),
+        (["~/a.txt", "x/a.txt", "y/a.txt"], ["a.txt", "a.txt (2)", "a.txt (3)"]),
+    ],
+)
+def test_texts_of_one_name_are_told_apart_by_folders_or_numbers(paths: list[str], wanted: list[str]) -> None:
+    names = [path.rpartition("/")[2] for path in paths]
+    by_name = [CorpusSpec(name=path) for path in paths]
+    assert distinct_names(names, by_name) == wanted
+    by_parts = [CorpusSpec(train=(path, "more.txt"), test="test.txt") for path in paths]
+    several = [f"{name}+1 more" for name in names]
+    ending = re.compile(r"( \(\d\))?$")
+    assert distinct_names(several, by_parts) == [ending.sub(r"+1 more\1", name, count=1) for name in wanted]
+
+
+def test_a_corpus_and_a_file_called_like_it_are_told_apart() -> None:
+    assert distinct_names(["genesis", "genesis"], [CorpusSpec(name="genesis"), CorpusSpec(name="./genesis")]) == [
+        "genesis",
+        "genesis (2)",
+    ]

@@ -210,13 +210,15 @@ def _nltk_source(name: str) -> Source:
 
 def _hub_source(name: str) -> Source:
     dataset = hub.checked_name(name.removeprefix("hf:"))
+    is_folder = hub.is_folder(dataset)
+    shown = hub.shown_name(dataset)
     return Source(
-        name=f"hf:{hub.shown_name(dataset)}",
-        description=f"the data set {dataset}, a line for each row of its texts",
+        name=f"hf:{shown}",
+        description=f"the data set {shown}, a line for each row of its texts",
         licence="its own; see its page",
         opened=lambda: hub.open_dataset(dataset),
-        place=f"Hugging Face: {dataset}",
-        is_remote=not hub.is_folder(dataset),
+        place=f"the folder {dataset}" if is_folder else f"Hugging Face: {dataset}",
+        is_remote=not is_folder,
     )
 
 

@@ -119,7 +119,9 @@ def test_a_name_and_its_config_are_asked_for_as_they_are(monkeypatch):
 
 def test_a_name_may_be_downloaded_and_a_folder_is_not(folder):
     assert named_source("hf:owner/name").is_remote
-    assert not named_source(f"hf:{folder}").is_remote
+    source = named_source(f"hf:{folder}")
+    assert not source.is_remote
+    assert source.origin == f"the folder {folder}"
 
 
 def test_without_datasets_the_error_says_how_to_install_it(monkeypatch):

@@ -111,6 +111,7 @@ class Card:
 
     Args:
         n_symbols: predictable ones, as a uniform model sees them.
+        n_blank_lines, n_markers, n_normalized, n_replaced: as of `Corpus`.
         coverage: by size of the vocabulary, then by `min_freq`.
         symbols: the most frequent of the training part.
         characters: of all parts as read, by code point; `n_characters` is how many different ones there are.
@@ -129,6 +130,8 @@ class Card:
     n_symbols: int
     n_blank_lines: int
     n_markers: int
+    n_normalized: int
+    n_replaced: int
     parts: tuple[PartCard, ...]
     overlaps: tuple[Overlap, ...]
     coverage: tuple[Coverage, ...]
@@ -183,6 +186,8 @@ def describe(corpus: Corpus, *, order: int = 5) -> Card:
         n_symbols=corpus.vocab.n_predictable,
         n_blank_lines=corpus.n_blank,
         n_markers=corpus.n_markers,
+        n_normalized=corpus.n_normalized,
+        n_replaced=corpus.n_replaced,
         parts=tuple(looked.card for looked in looked_at),
         overlaps=tuple(_overlap(part, before) for before, part in itertools.combinations(looked_at, 2)),
         coverage=tuple(_coverage(corpus)),

@@ -92,6 +92,10 @@ def _facts(card: Card) -> Iterator[tuple[str, str]]:
     )
     yield "blank lines skipped", f"{card.n_blank_lines:,}"
     yield "literal markers", f"{card.n_markers:,}"
+    if card.n_normalized:
+        yield "changed by normal forms", f"{card.n_normalized:,} characters"
+    if card.n_replaced:
+        yield "replaced by U+FFFD", f"{card.n_replaced:,} sequences of bytes"
     xz = f"{card.xz_bits_per_byte:.3f} bits a byte"
     yield "compressed by xz", f"{xz} (the first {card.n_compressed_bytes:,} bytes of the training text)"
     yield "sha256", card.sha256

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmzoo.cli.group import cli
-from lmzoo.cli.texts import corpus_of, text_options
+from lmzoo.cli.outputs import require_output
+from lmzoo.cli.progress import reading_shown
+from lmzoo.cli.texts import corpus_of, files_read, text_options
 from lmzoo.errors import StorageError
 
 if TYPE_CHECKING:
     from lmzoo.card import Card
+    from lmzoo.inputs import File
 
 _EXAMPLES = """\b
 Examples:
@@ -22,6 +26,8 @@ Examples:
   python -m lmzoo describe --corpus genesis --tokens word --json
   python -m lmzoo describe --train a.txt --test b.txt -o card
 """
+
+_FILES = ("card.json", "card.md")
 
 
 @cli.command(epilog=_EXAMPLES)
@@ -35,8 +41,11 @@ def describe(texts: tuple[str, ...], order: int, as_json: bool, output: str | No
     vocabulary, characters, n-grams seen and unseen."""
     from lmzoo import card as cards
 
-    folder = None if output is None else _folder(output)
-    card = cards.describe(corpus_of(texts, **reading), order=order)
+    files = files_read(texts, **reading)
+    folder = None if output is None else _folder(output, files)
+    with reading_shown(files):
+        corpus = corpus_of(texts, **reading)
+    card = cards.describe(corpus, order=order)
     if folder is not None:
         _write(card, folder)
         click.echo(f"card in {output}", err=True)
@@ -48,13 +57,15 @@ def describe(texts: tuple[str, ...], order: int, as_json: bool, output: str | No
     print_card(card, sys.stdout)
 
 
-def _folder(output: str) -> Path:
-    """The folder to write to, made if need be: looked at before any work."""
+def _folder(output: str, inputs: Sequence[File]) -> Path:
+    """The folder to write to, made if need be: looked at before any work, so that no text that is read is lost."""
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot write {output!r}: {getattr(error, 'strerror', None) or error}") from error
+    for name in _FILES:
+        require_output(str(folder / name), [file for file in inputs if isinstance(file, Path)])
     return folder
 
 
@@ -66,7 +77,7 @@ def _write(card: Card, folder: Path) -> None:
     from lmzoo.cli.cards import markdown
     from lmzoo.files import whole_file
 
-    for name, text in (("card.json", _as_json(card) + "\n"), ("card.md", markdown(card, _plots(card, folder)))):
+    for name, text in zip(_FILES, (_as_json(card) + "\n", markdown(card, _plots(card, folder))), strict=True):
         with whole_file(folder / name) as file:
             # a text may hold halves of surrogate pairs, which UTF-8 has not
             file.write(text.encode("utf-8", "backslashreplace"))

@@ -21,7 +21,7 @@ _TOKENS_HELP = (
     f"How text is cut: {', '.join(TOKENIZER_KINDS)} (default: the corpus's own, else char). Words stand between "
     "spaces, tabs and line ends. A literal <s>, </s> or <unk> in the text is never the internal symbol: as characters "
     "it is spelled out like anything else; as words it is kept as a token of its own with a backslash before it, and "
-    "counted. Only ptb and wikitext-2 use <unk> on purpose: there it is the vocabulary's <unk>."
+    "counted. Only ptb and wikitext use <unk> on purpose: there it is the vocabulary's <unk>."
 )
 _TRAIN_HELP = (
     "Training text of one's own; goes with --test.  Several, each behind a --train, are read one after the other."

@@ -175,6 +175,15 @@ def test_of_a_closed_set_of_symbols_nothing_is_unknown_and_what_never_occurs_has
     assert card.parts[0].n_types == 3
 
 
+def test_what_reading_changed_is_on_the_card(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("cafe\u0301 \n".encode() * 10 + b"\xff" + b"cat " * 10)
+    card = describe(lmzoo.load_corpus(path, normalize="nfc", invalid="replace"), order=1)
+    assert (card.n_normalized, card.n_replaced) == (20, 1)
+    assert card.normal_forms.n_changed == 20
+    assert [c.code for c in card.invisible] == ["U+FFFD"]
+
+
 def test_it_is_json_and_finite(words):
     told = json.loads(json.dumps(words.to_json(), allow_nan=False))
     assert told["parts"][0]["longest_line"]["number"] == 3

@@ -92,6 +92,10 @@ def test_mistakes_are_told_before_any_text_is_read(typed: Typed, text_file: Path
     assert status == 2
     assert err.startswith(f"error: cannot write '{text_file}'")
     assert typed("describe")[0] == 2
+    page = text_file.with_name("card.md")
+    page.write_text(TEXT, encoding="utf-8")
+    assert "card.md is read and would be overwritten" in typed("describe", page, "-o", page.parent)[2]
+    assert page.read_text(encoding="utf-8") == TEXT
     assert "order must be 1 to 32" in typed("describe", text_file, "--order", 40)[2]
 
 

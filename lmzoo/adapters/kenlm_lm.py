@@ -74,7 +74,6 @@ class KenlmModel:
         self.file_bytes = file.n_bytes
         self._model = model
         self._new_state = _library().State
-        # KenLM compares bytes
         self._words_V = list(words_V)
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> KenlmState:

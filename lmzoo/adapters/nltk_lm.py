@@ -7,7 +7,7 @@ What it leaves to its users is settled so that each is a distribution over what 
 * `<s>` stands in contexts alone and is not counted among the symbols.
 * `nltk-mle` has nothing to say after a context that it never saw: there the context is shortened until it was seen.
 * `nltk-kn` counts the continuations of a context anew at each question, a walk through all n-grams; here they are
-  counted once.
+  counted once.  The probability of a token is nltk's own `score`; those of a whole vocabulary are `nltk_formulas.py`'s.
 
 `nltk-stupid` stays what it is: its scores do not sum to 1.
 """
@@ -15,7 +15,6 @@ What it leaves to its users is settled so that each is a distribution over what 
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from lmzoo.adapters.nltk_formulas import Continuations, Formulas
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, LmzooError, MissingLibraryError, OptionValueError, TokenError, TooLargeError
@@ -85,6 +85,12 @@ class NltkConfig:
         if self.alpha is not None and not 0 < self.alpha <= 1:
             raise OptionValueError(f"alpha must be above 0 and at most 1, got {self.alpha}")
 
+    @property
+    def options(self) -> dict[str, float]:
+        """Those that the formula has, with add-one as one of add-gamma."""
+        own = {name: getattr(self, name) for name in _OWN_OPTIONS.get(self.smoothing, {})}
+        return {"gamma": 1.0} if self.smoothing == "laplace" else own
+
 
 class NltkModel:
     """One of nltk's models behind the interface.
@@ -111,6 +117,9 @@ class NltkModel:
             len(following) for order in range(2, config.order + 1) for following in counts[order].values()
         )
         self._score = _seen_only(self._nltk) if config.smoothing == "mle" else self._nltk.unmasked_score
+        self._formulas = Formulas(
+            config.smoothing, config.order, config.options, counts, vocab.token_to_id, vocab.bos_id
+        )
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> NltkState:
         if batch_size < 1:
@@ -132,15 +141,16 @@ class NltkModel:
         return _ln(p_BxL), after
 
     def next_logprobs(self, state: NltkState) -> Floats:
-        """ln p over the whole vocabulary, shape (B, V): nltk is asked symbol by symbol."""
-        n_symbols = len(self.vocab)
-        return _ln(np.array([[self._p(token, ids) for token in range(n_symbols)] for ids in state.tolist()]))
+        """ln p over the whole vocabulary, shape (B, V), by nltk's formulas."""
+        return _ln(np.stack([self._formulas.distribution(self._words(ids)) for ids in state.tolist()]))
 
     def _p(self, token: int, context: Sequence[int]) -> float:
         if token == self.vocab.bos_id:
             return 0.0
-        words = self.vocab.tokens
-        return float(self._score(words[token], tuple(words[i] for i in context if i != ABSENT)))
+        return float(self._score(self.vocab.tokens[token], self._words(context)))
+
+    def _words(self, context: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.vocab.tokens[i] for i in context if i != ABSENT)
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         """The options and the training text, which is counted again when it is loaded."""
@@ -254,17 +264,13 @@ def _seen_only(model: Any) -> Callable[[str, tuple[str, ...]], float]:
 
 def _counted_once(nltk: Any, model: Any, config: NltkConfig) -> Any:
     """nltk's estimator of Kneser-Ney, its counts of continuations looked up instead of counted at each question."""
-    continuations: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    for order in range(2, config.order + 1):
-        for prefix, following in model.counts[order].items():
-            continuations[prefix[1:]].update(following.keys())
-    totals = {context: counts.total() for context, counts in continuations.items()}
+    continuations = Continuations(model.counts, config.order)
 
     class CountedOnce(nltk.lm.smoothing.KneserNey):  # type: ignore[misc]
         """The same counts."""
 
         def _continuation_counts(self, word: str, context: tuple[str, ...] = ()) -> tuple[int, int]:
-            return continuations[context][word], totals[context]
+            return continuations.counts[context][word], continuations.totals[context]
 
     return CountedOnce(model.vocab, model.counts, order=config.order, discount=config.discount)
 

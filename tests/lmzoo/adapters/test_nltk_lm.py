@@ -82,6 +82,21 @@ def test_scores_are_those_of_nltk(spec: str, order: int, words: Corpus) -> None:
         assert any(known)
 
 
+@pytest.mark.parametrize("spec", sorted(NLTK))
+def test_a_whole_vocabulary_at_once_is_its_symbols_one_by_one(spec: str, words: Corpus) -> None:
+    """After contexts of every kind and length: seen, half seen, of unknown words, at the start."""
+    model = lmzoo.train(spec, words)
+    symbols = np.arange(len(words.vocab))
+    for bos, text in itertools.product(
+        (True, False), ("", "the", "the old", "old the", "zebra", "zebra the", "at all")
+    ):
+        state = model.initial_state(bos=bos)
+        if text:
+            _, state = model.logprobs(words.vocab.encode(text)[None, :], state)
+        wanted = model.logprobs(symbols[:, None], np.repeat(state, len(symbols), axis=0))[0][:, 0]
+        assert np.exp(model.next_logprobs(state)[0]) == pytest.approx(np.exp(wanted), abs=1e-14)
+
+
 def test_what_nltk_users_do_gives_the_same_relative_frequencies(words: Corpus) -> None:
     """The usual pipeline pads on the right too; after contexts that were seen that changes no relative frequency."""
     oracle = nltk.lm.MLE(2)

@@ -144,7 +144,7 @@ class TestWhatIsSettled:
         assert usual.score("</s>", ["</s>"]) == 1
 
     def test_the_start_is_not_among_the_symbols(self) -> None:
-        # a a </s>, a b </s>: after a come a, b and two </s>, of the symbols a, b, </s> and <unk>
+        # a a </s>, a b </s>: after a come a, b and </s>, once each, of the symbols a, b, </s> and <unk>
         model, vocab = self.model("nltk-laplace:order=2", "a a", "a b")
         assert self.p(model, vocab, "b", "a") == pytest.approx((1 + 1) / (3 + 4))
         assert self.p(model, vocab, "<unk>", "a") == pytest.approx(1 / 7)

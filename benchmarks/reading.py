@@ -79,7 +79,7 @@ def write_text(path: Path, n_bytes: int) -> None:
 def read(path: Path, kind: str) -> tuple[Vocab, Encoded, tuple[float, float]]:
     """Read a file; the seconds, by the wall and of all processors, are those from the text in memory on."""
     tokenizer = TOKENIZERS[kind]
-    text = path.read_text(encoding="utf-8")
+    text = str(path.read_bytes(), "utf-8")
     start, cpu_start = time.perf_counter(), time.process_time()
     segments = Segments.lines_of(text) if tokenizer.by_words else Segments.of([text])
     del text

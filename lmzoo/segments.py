@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 _LF = 10
+# values asked about together
+_BLOCK_VALUES = 1 << 16
 _LINE_END = re.compile(b"\n")
 # a line without anything but spaces and tabs, behind another
 _BLANK_AFTER_FIRST = re.compile(rb"\n[ \t]*\n")
@@ -43,7 +45,9 @@ class Segments(Sequence[str]):
         data = _encoded(text)
         if data and not data.endswith(b"\n"):
             data += b"\n"
-        return cls(data, np.concatenate(([0], np.flatnonzero(np.frombuffer(data, np.uint8) == _LF) + 1)))
+        bounds_S1 = np.zeros(data.count(b"\n") + 1, np.int64)
+        np.add(places_where(lambda block: block == _LF, np.frombuffer(data, np.uint8)), 1, out=bounds_S1[1:])
+        return cls(data, bounds_S1)
 
     @classmethod
     def together(cls, several: Sequence[Segments]) -> Segments:
@@ -142,6 +146,21 @@ class Segments(Sequence[str]):
     def _blocks_of_lines(self) -> Iterator[list[str]]:
         for start, end in blocks(self.data, self.start, self.end, _LINE_END):
             yield _decoded(self.data[start : end - 1]).split("\n")
+
+
+def places_where(
+    holds: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]], values_T: npt.NDArray[Any]
+) -> npt.NDArray[np.int64]:
+    """The positions where something holds, without an answer for each position at once."""
+    blocks_of = [slice(start, start + _BLOCK_VALUES) for start in range(0, len(values_T), _BLOCK_VALUES)]
+    # asked twice: many small answers kept until they are joined would leave holes in memory
+    places_P = np.empty(sum(np.count_nonzero(holds(values_T[block])) for block in blocks_of), np.int64)
+    n = 0
+    for block in blocks_of:
+        found = np.flatnonzero(holds(values_T[block]))
+        np.add(found, block.start, out=places_P[n : n + len(found)])
+        n += len(found)
+    return places_P
 
 
 # bytes worked on at a time: more would not stay in the processor's cache

@@ -16,14 +16,16 @@ import numpy.typing as npt
 from lmzoo.errors import InputError, TokenError
 from lmzoo.markers import BOS, EOS, MARKERS, UNK, escape_marker, unescape_marker
 from lmzoo.normalizers import named_normalizer
-from lmzoo.segments import Segments
+from lmzoo.segments import Segments, places_where
 from lmzoo.tokenizers import Tokenizer, restored_tokenizer, tokenizer_for
-from lmzoo.tokens import Tokens, places_where, taken, tokens_of
+from lmzoo.tokens import Tokens, taken, tokens_of
 
 Ids = npt.NDArray[np.int32]
 
 # a character never seen in training is charged a code point chosen uniformly among all of Unicode
 _N_CODE_POINTS = 0x110000
+# different tokens looked at together
+_BLOCK_TOKENS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,12 @@ class Vocab:
     @cached_property
     def _raw_token_to_id(self) -> Mapping[str, int]:
         """From tokens as they stand in the text, where a literal `<unk>` is written without its backslash."""
-        lookup = {unescape_marker(t): i for i, t in enumerate(self.tokens) if t not in MARKERS}
+        lookup = dict(zip(self.tokens, range(len(self.tokens)), strict=True))
+        for marker in MARKERS:
+            lookup.pop(marker, None)
+        # few tokens start with a backslash; all are taken out before one is put back under another's name
+        written = [(token, lookup.pop(token)) for token in self.tokens if token.startswith("\\")]
+        lookup.update((unescape_marker(token), number) for token, number in written)
         if self.marks_unknown:
             lookup[UNK] = self.unk_id
         return lookup
@@ -298,15 +305,16 @@ def vocab_of(
         known, min_freq = set(closed), 1
         kept = [k for k in order_K.tolist() if different[k] in known]
     else:
-        is_symbol = own_unk and tokenizer.by_words
-        kept = [k for k in order_K[counts_K[order_K] >= min_freq].tolist() if not (is_symbol and different[k] == UNK)]
+        kept = order_K[counts_K[order_K] >= min_freq].tolist()
+        if own_unk and tokenizer.by_words:
+            kept = [k for k in kept if different[k] != UNK]
     # the text's own <unk>, where it has one, and what is too rare
     reserved = {UNK: int(counts_K.sum() - counts_K[kept].sum())}
     reserved[BOS] = tokens.n_segments if n_starts is None else n_starts
     if has_eos:
         reserved[EOS] = tokens.n_segments
     return Vocab(
-        tokens=(*reserved, *(escape_marker(different[k]) for k in kept)),
+        tokens=(*reserved, *map(escape_marker, map(different.__getitem__, kept))),
         counts_V=np.concatenate((list(reserved.values()), counts_K[kept])),
         normalizer=normalizer,
         tokenizer=tokenizer.name,
@@ -342,7 +350,8 @@ def encode_all(tokens: Tokens, vocab: Vocab, eos_id: int | None) -> Encoded:
     The tokens are used up: where their numbers take as much room as ids, they become these.
     """
     numbers_T = tokens.numbers_T
-    lengths_S = np.diff(places_where(lambda block: block == 0, numbers_T), prepend=-1)
+    lengths_S = places_where(lambda block: block == 0, numbers_T) + 1
+    lengths_S[1:] -= lengths_S[:-1].copy()
     if eos_id is None:
         numbers_T, lengths_S = numbers_T[numbers_T != 0], lengths_S - 1
     ids_K1 = np.insert(vocab.ids_of(tokens.different), 0, eos_id or 0)
@@ -370,11 +379,17 @@ def code_points(text: str) -> npt.NDArray[np.uint32]:
 
 
 def _spelling_of(different: Sequence[str], counts_K: npt.NDArray[np.int64], *, has_ends: bool) -> Spelling:
-    codes, places = np.unique(code_points("".join(different)), return_inverse=True)
-    # whole numbers, exact in float64
-    counts = np.bincount(places, np.repeat(counts_K, [len(token) for token in different])).astype(np.int64)
+    # untouched memory takes no room
+    counts_C = np.zeros(_N_CODE_POINTS, np.int64)
+    for start in range(0, len(different), _BLOCK_TOKENS):
+        block = different[start : start + _BLOCK_TOKENS]
+        times = np.repeat(counts_K[start : start + _BLOCK_TOKENS], [len(token) for token in block])
+        # whole numbers, exact in float64
+        found = np.bincount(code_points("".join(block)), times)
+        counts_C[: len(found)] += found.astype(np.int64)
+    codes = np.flatnonzero(counts_C)
     return Spelling(
-        counts=dict(zip(map(chr, codes.tolist()), counts.tolist(), strict=True)),
+        counts=dict(zip(map(chr, codes.tolist()), counts_C[codes].tolist(), strict=True)),
         n_ends=int(counts_K.sum()) if has_ends else 0,
     )
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmzoo.normalizers import NORMALIZERS
-from lmzoo.segments import Segments
+from lmzoo.segments import Segments, places_where
 from lmzoo.tokenizers import TOKENIZERS, split_words
-from lmzoo.tokens import normalized, number_words, places_where, taken, tokens_of
+from lmzoo.tokens import normalized, number_words, taken, tokens_of
 
 # everything that somebody's word splitting has stumbled over
 PIECES = ("a", "b", "ab", "\u00e9", "\u4e2d", "\U0001f600", "\0", "\x0b", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000")

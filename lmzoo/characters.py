@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lmzoo.normalizers import NORMALIZERS
 from lmzoo.segments import Segments, blocks
-from lmzoo.vocab import code_points
+from lmzoo.spelling import code_points
 
 _LINE_END = re.compile(b"\n")
 # seen by what they do: they need no mention

@@ -17,15 +17,11 @@ from lmzoo.errors import InputError, TokenError
 from lmzoo.markers import BOS, EOS, MARKERS, UNK, escape_marker, unescape_marker
 from lmzoo.normalizers import named_normalizer
 from lmzoo.segments import Segments, places_where
+from lmzoo.spelling import Spelling, code_points, spelling_of
 from lmzoo.tokenizers import Tokenizer, restored_tokenizer, tokenizer_for
 from lmzoo.tokens import Tokens, taken, tokens_of
 
 Ids = npt.NDArray[np.int32]
-
-# a character never seen in training is charged a code point chosen uniformly among all of Unicode
-_N_CODE_POINTS = 0x110000
-# different tokens looked at together
-_BLOCK_TOKENS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,34 +208,6 @@ class Vocab:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spelling:
-    """What an out-of-vocabulary token is charged for bits per character: its spelling by a character unigram.
-
-    The characters of the training text with add-one smoothing, a mark that ends a token (0 where all tokens are single
-    characters), and an escape to a code point chosen uniformly for characters never seen.
-    """
-
-    counts: Mapping[str, int]
-    n_ends: int
-
-    @cached_property
-    def _total(self) -> int:
-        has_end = 1 if self.n_ends else 0
-        return sum(self.counts.values()) + self.n_ends + len(self.counts) + has_end + 1
-
-    def nats(self, token: str) -> float:
-        """Code length of one token's spelling in nats."""
-        cells = [self.counts.get(c, 0) + 1 for c in token]
-        unseen = sum(c not in self.counts for c in token)
-        if self.n_ends:
-            cells.append(self.n_ends + 1)
-        return float(len(cells) * np.log(self._total) - np.log(cells).sum() + unseen * np.log(_N_CODE_POINTS))
-
-    def to_header(self) -> dict[str, Any]:
-        return {"counts": dict(self.counts), "n_ends": self.n_ends}
-
-
 def build_vocab(
     documents: Iterable[str],
     *,
@@ -321,7 +289,7 @@ def vocab_of(
         tokenizer_state=tokenizer.state,
         own_unk=own_unk,
         min_freq=min_freq,
-        spelling=_spelling_of(tokens.different, tokens.counts_K, has_ends=not tokenizer.is_single),
+        spelling=spelling_of(tokens.different, tokens.counts_K, has_ends=not tokenizer.is_single),
     )
 
 
@@ -371,27 +339,6 @@ def count_markers(tokens: Tokens, *, own_unk: bool) -> int:
     ends_like_one = ((k, word) for k, word in enumerate(tokens.different) if word.endswith(MARKERS))
     like = [k for k, word in ends_like_one if escape_marker(word) != word and not (own_unk and word == UNK)]
     return int(tokens.counts_K[like].sum())
-
-
-def code_points(text: str) -> npt.NDArray[np.uint32]:
-    """The code points of a text; lone surrogates pass."""
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-
-
-def _spelling_of(different: Sequence[str], counts_K: npt.NDArray[np.int64], *, has_ends: bool) -> Spelling:
-    # untouched memory takes no room
-    counts_C = np.zeros(_N_CODE_POINTS, np.int64)
-    for start in range(0, len(different), _BLOCK_TOKENS):
-        block = different[start : start + _BLOCK_TOKENS]
-        times = np.repeat(counts_K[start : start + _BLOCK_TOKENS], [len(token) for token in block])
-        # whole numbers, exact in float64
-        found = np.bincount(code_points("".join(block)), times)
-        counts_C[: len(found)] += found.astype(np.int64)
-    codes = np.flatnonzero(counts_C)
-    return Spelling(
-        counts=dict(zip(map(chr, codes.tolist()), counts_C[codes].tolist(), strict=True)),
-        n_ends=int(counts_K.sum()) if has_ends else 0,
-    )
 
 
 def _unknown_to_unk(found: Ids) -> tuple[Ids, Ids]:

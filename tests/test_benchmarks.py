@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lmzoo
-from benchmarks import footprint, growth, kenlm_binaries, peers
+from benchmarks import footprint, growth, kenlm_binaries, peers, reading
 from benchmarks.contests import CONTESTS, Action, Contest, Side
 from benchmarks.footprint import Counting
 from benchmarks.growth import Point
+from benchmarks.reading import Reading
 from benchmarks.synthetic import encoded, split_of, zipf_text
 from benchmarks.workbench import SAVED_FORMS, Workbench, write_lines
 from benchmarks.workbench import encoded as encoded_text
@@ -311,3 +312,49 @@ class TestLargeVocabularies:
         assert cells[:2] == ["1", "300"]
         assert all(float(cell) > 0 for cell in cells[2:])
         assert len(cells) == 7
+
+
+class TestReading:
+    @pytest.mark.parametrize("n_bytes", [1, 500, 100_000])
+    def test_a_text_is_of_about_the_size_asked_for(self, n_bytes: int, tmp_path: Path) -> None:
+        for path in (tmp_path / "a", tmp_path / "b"):
+            reading.write_text(path, n_bytes)
+        text = (tmp_path / "a").read_bytes()
+        assert text == (tmp_path / "b").read_bytes()
+        # whole lines: the last may be missing; a line has 20 words or so
+        assert n_bytes - 2000 < len(text) <= n_bytes + 20
+
+    def test_each_block_has_words_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(reading, "_BLOCK_WORDS", 1000)
+        monkeypatch.setattr(reading, "_COMMON_RANK", 100)
+        reading.write_text(tmp_path / "text", 50_000)
+        words = set((tmp_path / "text").read_text(encoding="utf-8").split())
+        assert {"w1", "w2"} <= words
+        assert len({word.partition(".")[2] for word in words}) > reading._USES
+
+    @pytest.mark.parametrize("kind", reading.KINDS)
+    def test_what_was_read_is_counted(self, kind: str, tmp_path: Path) -> None:
+        path = tmp_path / "text"
+        path.write_text("a b a\nb a\n", encoding="utf-8")
+        found = reading.measured(path, kind, 2, path)
+        # five words and two line ends, or ten characters; two words and three symbols, or three characters or all bytes
+        wanted = {"word": (7, 5), "char": (10, 6), "byte": (10, 258)}[kind]
+        assert (found.n_tokens, found.n_symbols) == wanted
+        assert (found.n_bytes, len(found.seconds), len(found.cpu_seconds)) == (10, 2, 2)
+
+    def test_the_median_makes_the_rate(self) -> None:
+        found = Reading(
+            kind="word",
+            n_bytes=2_000_000,
+            n_tokens=1_000_000,
+            n_symbols=9,
+            seconds=(0.1, 0.2, 9.0),
+            cpu_seconds=(0.3, 0.3, 0.1),
+            peak_bytes=8_000_000,
+        )
+        *_, row = reading.table([found])
+        assert row == "| `word` | 2 MB | 1,000,000 | 9 | 5.0 | 300.0 | 8.0 |"
+
+    def test_a_process_that_fails_says_why(self, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeError, match=r"reads word ended with 1: FileNotFoundError"):
+            reading.measured(tmp_path / "none", "word", 1, tmp_path / "none")

@@ -42,6 +42,7 @@ LMZOO_ORDER = (
     "tokenizers",
     "segments",
     "tokens",
+    "spelling",
     "parts",
     "vocab",
     "characters",

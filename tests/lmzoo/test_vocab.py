@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmzoo.errors import InputError, TokenError
+from lmzoo.spelling import Spelling, code_points
 from lmzoo.tokenizers import split_words
-from lmzoo.vocab import Spelling, Vocab, build_vocab, code_points
+from lmzoo.vocab import Vocab, build_vocab
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 few_words = st.lists(st.sampled_from(["a", "b", "cc", "<s>", "</s>", "<unk>", "\\<s>", "\\\\<unk>", "é", "\u00a0"]))

@@ -152,7 +152,9 @@ def resolve_corpora(asked: Sequence[CorpusSpec]) -> tuple[list[CorpusSpec], list
         corpus = read_corpus(wanted)
         found = corpus_facts(corpus)
         if found not in facts:
-            chosen = {"tokens": corpus.tokenizer, "normalize": corpus.normalize, "documents": corpus.documents}
+            # the path of a tokenizer file as it was given: each trial reads it again
+            tokens = wanted.tokens or corpus.tokenizer
+            chosen = {"tokens": tokens, "normalize": corpus.normalize, "documents": corpus.documents}
             corpora.append(wanted.model_copy(update=chosen))
             facts.append(found)
     names = distinct_names([found.name for found in facts], corpora)

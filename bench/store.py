@@ -279,6 +279,8 @@ def published_trial(trial: TrialSpec) -> TrialSpec:
     """A trial as it may be written: paths cut to file names."""
     corpus = trial.corpus
     names = {key: _cut(getattr(corpus, key)) for key in ("name", "train", "valid", "test")}
+    # as the tokenizer of a file calls itself
+    names["tokens"] = corpus.tokens and without_folders(corpus.tokens)
     return trial.model_copy(update={"corpus": corpus.model_copy(update=names), "spec": without_folders(trial.spec)})
 
 

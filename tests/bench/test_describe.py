@@ -15,6 +15,7 @@ from bench.records import CorpusSpec, Question
 from lmzoo import registry
 from lmzoo.errors import MissingLibraryError, SpecError
 from lmzoo.registry import MODELS, ModelEntry
+from tests.lmzoo.tokenizing import WORD_LEVEL, of_file
 
 
 @pytest.fixture
@@ -147,3 +148,15 @@ def test_a_pipe_is_no_text_of_a_run(tmp_path: Path) -> None:
     told = answer(Question(models="unigram", corpora=(CorpusSpec(name=str(pipe)),), devices=("cpu",)))
     assert told.error is not None
     assert "pipe is no regular file, and every trial reads it anew; save its text to a file" in told.error
+
+
+def test_a_tokenizer_file_is_remembered_by_its_path(tmp_path: Path) -> None:
+    # each trial reads it again; its facts go by its name alone
+    of_file(WORD_LEVEL, tmp_path)
+    text = tmp_path / "a.txt"
+    text.write_text("a b a\n" * 40, encoding="utf-8")
+    path = str(tmp_path / "tokenizer.json")
+    specs, facts = resolve_corpora([CorpusSpec(name=str(text), tokens=path)])
+    assert specs[0].tokens == path
+    assert facts[0].tokenizer == "tokenizer.json"
+    assert read_corpus(specs[0]).vocab.fingerprint == facts[0].vocab_fingerprint

@@ -12,7 +12,7 @@ import pytest
 from bench import environment
 from bench.records import SCHEMA_VERSION, CorpusSpec, Environment, RunInfo, TrialRecord
 from bench.sealed import read_record
-from bench.store import RunStore, StoreError, WriteError, write_atomically
+from bench.store import RunStore, StoreError, WriteError, published_trial, write_atomically
 from tests.bench.stubs import make_record, make_trial
 
 
@@ -228,3 +228,12 @@ def test_what_a_model_says_is_written_as_it_may_be_published(tmp_path: Path) -> 
         store.write_record(record)
     written = read_record(tmp_path / "run" / "trials" / f"{record.trial.trial_id}.json")
     assert (written.reason, written.warnings) == ("red \\x1b[31m at m.bin", ("\\x07",))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "written"),
+    [("bpe:8000", "bpe:8000"), ("/home/me/my/tokenizer.json", "tokenizer.json"), ("my/own.json", "my/own.json")],
+)
+def test_a_tokenizer_file_is_written_as_it_calls_itself(tokens: str, written: str) -> None:
+    trial = make_trial().model_copy(update={"corpus": CorpusSpec(name="text", tokens=tokens)})
+    assert published_trial(trial).corpus.tokens == written

@@ -80,8 +80,9 @@ def train_ngram(
     reader = _Reader(vocab, decoding, tokens=tokens, normalize=normalize, documents=documents, min_freq=min_freq)
     with room_for(config) as room:
         stream_N, vocab = reader.read(source, room)
+        held_out = reader.held_out(valid, vocab)
         decoding.warn_of_replaced()
-        return model_of(config, vocab, stream_N, reader.held_out(valid, vocab), room)
+        return model_of(config, vocab, stream_N, held_out, room)
 
 
 class _Reader:

@@ -160,3 +160,28 @@ def test_a_tokenizer_file_is_remembered_by_its_path(tmp_path: Path) -> None:
     assert specs[0].tokens == path
     assert facts[0].tokenizer == "tokenizer.json"
     assert read_corpus(specs[0]).vocab.fingerprint == facts[0].vocab_fingerprint
+
+
+@pytest.mark.parametrize("name", ["-", "./pipes/*"])
+def test_what_ends_when_it_is_read_is_no_text_of_a_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "pipe")
+    told = answer(Question(models="unigram", corpora=(CorpusSpec(name=name),), devices=("cpu",)))
+    assert told.error is not None
+    assert "is no regular file, and every trial reads it anew" in told.error
+
+
+def test_a_folder_is_read_in_the_encoding_asked_for_and_the_record_says_what_became_of_it(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_bytes("the cafe\u0301 caf\u00e9\n".encode() * 20 + b"\xff\n")
+    spec = CorpusSpec(name=str(tmp_path), tokens="word", normalize="nfc", invalid="replace")
+    (facts,) = answer(Question(models="unigram", corpora=(spec,), devices=("cpu",))).facts
+    assert (facts.name, facts.normalize, facts.n_replaced, facts.n_normalized) == (tmp_path.name, "nfc", 3, 120)
+    # of each file twenty lines and one, and the whole is cut 80/10/10
+    assert facts.n_train_documents + 2 * facts.n_test_documents == 63
+    told = answer(Question(models="unigram", corpora=(CorpusSpec(name=str(tmp_path)),), devices=("cpu",)))
+    assert told.error is not None
+    assert "is not UTF-8: byte 0xff at offset 340;" in told.error

@@ -122,6 +122,23 @@ def test_every_option_can_stand_in_a_plan() -> None:
     }
 
 
+def test_folders_and_patterns_start_from_the_plan_too(folder: Path) -> None:
+    text = """
+    models = "unigram"
+    corpora = [".", "*.txt", {train = "[ab].txt", test = "a.txt", encoding = "latin-1", invalid = "replace"}]
+    """
+    assert specs_of(folder, text) == [
+        {"name": str(folder)},
+        {"name": str(folder / "*.txt")},
+        {
+            "train": str(folder / "[ab].txt"),
+            "test": str(folder / "a.txt"),
+            "encoding": "latin-1",
+            "invalid": "replace",
+        },
+    ]
+
+
 def test_texts_one_by_one_are_read_each_in_its_own_way_beside_the_plan(folder: Path) -> None:
     text = """
     models = "unigram"

@@ -9,7 +9,8 @@ from lmzoo.decoding import Decoding
 from lmzoo.errors import InputError, UndecodableTextError
 from lmzoo.inputs import File, Name, chunks_of, file_of, files_of
 
-BLOCK_BYTES = 1 << 24
+# decoded at once: more would not stay in the processor's cache
+BLOCK_BYTES = 1 << 18
 
 
 def read_text(name: Name | File, decoding: Decoding | None = None) -> str:

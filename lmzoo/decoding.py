@@ -58,6 +58,11 @@ class ReplacedWarning(UserWarning):
     """A text had bytes that its encoding does not have, and they were replaced as asked."""
 
 
+def replaced_text(n_replaced: int) -> str:
+    """How it is told."""
+    return f"{n_replaced:,} invalid sequences of bytes were replaced by U+FFFD"
+
+
 @dataclass(kw_only=True)
 class Decoding:
     """How bytes become text, and how many of them were none.
@@ -88,8 +93,7 @@ class Decoding:
     def warn_of_replaced(self) -> None:
         """Where there is no corpus to tell it, tell how much was replaced."""
         if self.n_replaced:
-            told = f"{self.n_replaced} invalid sequences of bytes were replaced by U+FFFD"
-            warnings.warn(told, ReplacedWarning, stacklevel=3)
+            warnings.warn(replaced_text(self.n_replaced), ReplacedWarning, stacklevel=3)
 
     def texts(self, chunks: Iterator[bytes], source: str) -> Iterator[str]:
         """The text of bytes, however these are cut: one BOM dropped, LF for CRLF and CR, all else kept.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from bench.plan import QUICK_BUDGET_S
 from bench.records import FINE, CorpusFacts, TrialRecord, TrialSpec
 from bench.report import wording
+from lmzoo.decoding import replaced_text
 
 # from these shares on, of test lines in the training text and of test tokens that it does not have
 _OVERLAP_WORTH_A_WARNING = 0.01
@@ -58,7 +59,7 @@ def about_texts(corpora: Sequence[CorpusFacts]) -> list[str]:
     found = []
     for facts in corpora:
         if facts.n_replaced:
-            found.append(f"{facts.name}: {facts.n_replaced:,} invalid sequences of bytes were replaced by U+FFFD")
+            found.append(f"{facts.name}: {replaced_text(facts.n_replaced)}")
         if facts.test_overlap >= _OVERLAP_WORTH_A_WARNING:
             found.append(
                 f"{facts.name}: {wording.percent(facts.test_overlap)} of the test lines stand verbatim in the training "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmzoo import reading
 from lmzoo.inputs import STDIN as STDIN
+from lmzoo.inputs import files_of
 
 if TYPE_CHECKING:
+    from lmzoo.decoding import Decoding
     from lmzoo.normalizers import Normalizer
     from lmzoo.parts import Policy
     from lmzoo.segments import Segments
@@ -22,9 +25,20 @@ def spoken(name: str) -> str:
     return "standard input" if name == STDIN else name
 
 
-def text_blocks(name: str) -> Iterator[str]:
+def text_blocks(name: str, decoding: Decoding | None = None) -> Iterator[str]:
     """The text of a file, or of standard input for `-`, in pieces; of a pipe as soon as something comes."""
-    return reading.text_blocks(name, block_bytes=_BLOCK_BYTES)
+    return reading.text_blocks(name, decoding, _BLOCK_BYTES)
+
+
+def expanded(names: Sequence[str]) -> Iterator[str]:
+    """The names of the files that names stand for; a name that is a file's, or nothing's, is given as it is."""
+    for name in names:
+        files = files_of(name)
+        if name == STDIN or files == [Path(name)]:
+            yield name
+        else:
+            # a file called like standard input is named by its path
+            yield from (f"./{STDIN}" if str(file) == STDIN else str(file) for file in files)
 
 
 def lines_of(name: str) -> Iterator[str]:

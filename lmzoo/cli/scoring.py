@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.cli.flowing import STDIN, documents_of, spoken, text_blocks
+from lmzoo.cli.flowing import STDIN, documents_of, expanded, spoken, text_blocks
 from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option
+from lmzoo.cli.texts import decoding_options
+from lmzoo.decoding import Decoding, replaced_text
 from lmzoo.errors import LmzooError, TooShortError
 
 if TYPE_CHECKING:
@@ -44,23 +46,40 @@ Examples:
     metavar="POLICY",
     help="file, line, paragraph or running (default: line where the model predicts line ends, else file).",
 )
-def score(model: str, files: tuple[str, ...], documents: str | None, per_token: bool, json_lines: bool) -> None:
+@decoding_options
+def score(
+    model: str,
+    files: tuple[str, ...],
+    documents: str | None,
+    per_token: bool,
+    json_lines: bool,
+    encoding: str,
+    invalid: Any,
+) -> None:
     """Score FILEs (or standard input) with a MODEL: ln p of every document, totals on standard error.
 
-    MODEL is a model file, or a spec such as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not
-    kept, so a pipe may be endless; under file and running a text is one document and has to be read to its end.
+    A FILE may be packed (.gz, .xz, .zst, .bz2), a folder or a quoted pattern too.  MODEL is a model file, or a spec such
+    as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not kept, so a pipe may be endless; under
+    file and running a text is one document and has to be read to its end.
     """
     from lmzoo.cli.opening import open_model
 
-    names = files or (STDIN,)
-    score_files(open_model(model), names, documents=documents, per_token=per_token, json_lines=json_lines)
+    decoding = Decoding(encoding=encoding, invalid=invalid)
+    names = list(expanded(files)) or [STDIN]
+    score_files(open_model(model), names, decoding, documents=documents, per_token=per_token, json_lines=json_lines)
 
 
 def score_files(
-    model: LanguageModel[Any], names: Sequence[str], *, documents: str | None, per_token: bool, json_lines: bool
+    model: LanguageModel[Any],
+    names: Sequence[str],
+    decoding: Decoding,
+    *,
+    documents: str | None,
+    per_token: bool,
+    json_lines: bool,
 ) -> None:
     """Write a row per document or token to standard output and the totals to standard error."""
-    scoring = _Scoring(model, documents, per_token=per_token, json_lines=json_lines)
+    scoring = _Scoring(model, documents, decoding, per_token=per_token, json_lines=json_lines)
     n_unreadable = 0
     for name in names:
         try:
@@ -85,8 +104,18 @@ def score_files(
 class _Scoring:
     """Rows and totals of one model over several texts."""
 
-    def __init__(self, model: LanguageModel[Any], documents: str | None, *, per_token: bool, json_lines: bool) -> None:
+    def __init__(
+        self,
+        model: LanguageModel[Any],
+        documents: str | None,
+        decoding: Decoding,
+        *,
+        per_token: bool,
+        json_lines: bool,
+    ) -> None:
         from lmzoo.tally import Tally
+
+        self._decoding = decoding
 
         self.total, self.n_documents = Tally(), 0
         self._model, self._policy, self._per_token = model, policy_for(model, documents), per_token
@@ -96,7 +125,7 @@ class _Scoring:
     def score(self, name: str) -> None:
         """Score one text.  Raises `TooShortError` for one without tokens, `TextError` where it cannot be read."""
         n_before = 0
-        for split in _splits(self._model, name, self._policy):
+        for split in _splits(self._model, name, self._policy, self._decoding):
             for tally in self._score(split, n_before):
                 self.total, self.n_documents = self.total + tally, self.n_documents + 1
             n_before += len(split)
@@ -109,6 +138,8 @@ class _Scoring:
 
     def tell_totals(self) -> None:
         """What all documents so far come to, on standard error."""
+        if self._decoding.n_replaced:
+            click.echo(f"note: {replaced_text(self._decoding.n_replaced)}", err=True)
         if self.n_documents:
             click.echo(_summary(self.total, self.n_documents) + star(self._model), err=True)
 
@@ -146,13 +177,14 @@ def policy_for(model: LanguageModel[Any], documents: str | None = None) -> Polic
     return named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))
 
 
-def _splits(model: LanguageModel[Any], name: str, policy: Policy) -> Iterator[Split]:
+def _splits(model: LanguageModel[Any], name: str, policy: Policy, decoding: Decoding) -> Iterator[Split]:
     """A text encoded for a model, batch by batch.  Raises `TooShortError` at its end where there were no tokens."""
     from lmzoo.corpus import encode_split
     from lmzoo.normalizers import named_normalizer
 
     n_tokens, n_blank = 0, 0
-    for segments, n_skipped in documents_of(text_blocks(name), policy, named_normalizer(model.vocab.normalizer)):
+    blocks = text_blocks(name, decoding)
+    for segments, n_skipped in documents_of(blocks, policy, named_normalizer(model.vocab.normalizer)):
         split = encode_split(name, segments, model.vocab, policy)
         n_tokens, n_blank = n_tokens + split.n_tokens, n_blank + n_skipped
         if split.n_tokens:
@@ -187,14 +219,16 @@ def _known_one_by_one(tallies: Sequence[Tally], split: Split) -> Iterator[Tally]
 
 
 def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
-    """A file, or standard input, encoded for a model as a whole; by default cut as its training text was."""
+    """A text, of a file or of several, encoded for a model as a whole; by default cut as its training text was."""
     from lmzoo.corpus import encode_split
     from lmzoo.normalizers import named_normalizer
     from lmzoo.parts import cut_segments
+    from lmzoo.segments import Segments
 
     policy = policy_for(model, documents)
-    segments, _ = cut_segments("".join(text_blocks(name)), policy, named_normalizer(model.vocab.normalizer))
-    split = encode_split(name, segments, model.vocab, policy)
+    normalizer = named_normalizer(model.vocab.normalizer)
+    segments = [cut_segments("".join(text_blocks(file)), policy, normalizer)[0] for file in expanded([name])]
+    split = encode_split(name, Segments.together(segments), model.vocab, policy)
     if not split.n_tokens:
         raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed")
     return split

@@ -38,13 +38,21 @@ _DOCUMENTS_HELP = (
 )
 
 
+def decoding_options(command: Command) -> Command:
+    """The options that say what bytes are."""
+    for option in (
+        click.option("--invalid", default=DEFAULT_INVALID, show_default=True, metavar="HOW", help=_INVALID_HELP),
+        click.option("--encoding", default=DEFAULT_ENCODING, show_default=True, metavar="NAME", help=_ENCODING_HELP),
+    ):
+        command = option(command)
+    return command
+
+
 def text_options(command: Command) -> Command:
     """The options that say what is read, and how."""
     for option in (
         click.option("--documents", metavar="POLICY", help=_DOCUMENTS_HELP),
         click.option("--min-freq", default=1, show_default=True, metavar="N", help="Rarer tokens become <unk>."),
-        click.option("--invalid", default=DEFAULT_INVALID, show_default=True, metavar="HOW", help=_INVALID_HELP),
-        click.option("--encoding", default=DEFAULT_ENCODING, show_default=True, metavar="NAME", help=_ENCODING_HELP),
         click.option("--normalize", metavar="NAME", help=_NORMALIZE_HELP),
         click.option("--tokens", metavar="KIND", help=_TOKENS_HELP),
         click.option("--test", metavar="FILE", help="Test text of one's own; goes with --train."),
@@ -53,7 +61,7 @@ def text_options(command: Command) -> Command:
         click.option("--corpus", metavar="NAME", help="A corpus by name; see: python -m lmzoo corpora."),
     ):
         command = option(command)
-    return command
+    return decoding_options(command)
 
 
 def corpus_of(

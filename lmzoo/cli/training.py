@@ -15,6 +15,7 @@ from lmzoo.cli.scoring import star
 from lmzoo.cli.stopping import held_back
 from lmzoo.cli.texts import corpus_of, files_read, text_options
 from lmzoo.cli.whole import train_on_all
+from lmzoo.decoding import replaced_text
 from lmzoo.errors import DivergedError, StoppedError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _with_memory(spec: str, max_memory: str | None) -> str:
 
 def _note_oddities(corpus: Corpus) -> None:
     if corpus.n_replaced:
-        click.echo(f"note: {corpus.n_replaced} invalid sequences of bytes were replaced by U+FFFD", err=True)
+        click.echo(f"note: {replaced_text(corpus.n_replaced)}", err=True)
     if corpus.n_normalized:
         click.echo(f"note: {corpus.n_normalized} characters were changed by {corpus.normalize}", err=True)
     if corpus.n_markers:

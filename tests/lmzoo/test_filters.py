@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 import json
@@ -165,6 +166,23 @@ class TestScore:
         assert (good["tokens"], good["reason"]) == ("3", "")
         assert err.splitlines()[0].startswith("documents 1, tokens 3,")
         assert err.splitlines()[1] == "error: 2 of 3 files could not be scored to their ends"
+
+    def test_folders_patterns_packed_files_and_other_encodings(self, typed, models, tmp_path, monkeypatch):
+        (tmp_path / "-").write_bytes(gzip.compress("the caf\u00e9\n".encode("latin-1")))
+        (tmp_path / "a.txt").write_bytes(b"the cat\n")
+        monkeypatch.chdir(tmp_path)
+        for names, files in ((["."], ["./-", "a.txt"]), (["*"], ["./-", "a.txt"]), (["a.txt"], ["a.txt"])):
+            status, out, err = typed("score", models["word"], *names, "--encoding", "latin-1")
+            assert (status, [row["file"] for row in table(out)], "invalid" in err) == (0, files, False)
+        assert [row["tokens"] for row in table(typed("score", models["word"], "*", "--encoding", "latin-1")[1])] == [
+            "3",
+            "3",
+        ]
+        status, out, err = typed("score", models["word"], "*", "--invalid", "replace")
+        assert (status, len(table(out))) == (0, 2)
+        assert "note: 1 invalid sequences of bytes were replaced by U+FFFD" in err
+        status, _, err = typed("score", models["word"], "*.md")
+        assert (status, err) == (2, "error: no file matches '*.md'\n")
 
     def test_scores_that_are_no_numbers_end_in_status_2(self, typed, models, monkeypatch):
         model = storage.load(models["word"])

@@ -58,9 +58,9 @@ def score(
 ) -> None:
     """Score FILEs (or standard input) with a MODEL: ln p of every document, totals on standard error.
 
-    A FILE may be packed (.gz, .xz, .zst, .bz2), a folder or a quoted pattern too.  MODEL is a model file, or a spec such
-    as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not kept, so a pipe may be endless; under
-    file and running a text is one document and has to be read to its end.
+    A FILE may be packed (.gz, .xz, .zst, .bz2), a folder or a quoted pattern too.  MODEL is a model file, or a spec
+    such as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not kept, so a pipe may be endless;
+    under file and running a text is one document and has to be read to its end.
     """
     from lmzoo.cli.opening import open_model
 

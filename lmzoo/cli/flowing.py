@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import click
 
 from lmzoo import reading
 from lmzoo.inputs import STDIN as STDIN
-from lmzoo.inputs import files_of
 
 if TYPE_CHECKING:
     from lmzoo.decoding import Decoding
+    from lmzoo.inputs import File
     from lmzoo.normalizers import Normalizer
     from lmzoo.parts import Policy
     from lmzoo.segments import Segments
@@ -25,25 +26,20 @@ def spoken(name: str) -> str:
     return "standard input" if name == STDIN else name
 
 
-def text_blocks(name: str, decoding: Decoding | None = None) -> Iterator[str]:
+def text_blocks(name: str | File, decoding: Decoding | None = None) -> Iterator[str]:
     """The text of a file, or of standard input for `-`, in pieces; of a pipe as soon as something comes."""
-    return reading.text_blocks(name, decoding, _BLOCK_BYTES)
+    return reading.text_blocks(name, decoding, block_bytes=_BLOCK_BYTES)
 
 
-def expanded(names: Sequence[str]) -> Iterator[str]:
-    """The names of the files that names stand for; a name that is a file's, or nothing's, is given as it is."""
-    for name in names:
-        files = files_of(name)
-        if name == STDIN or files == [Path(name)]:
-            yield name
-        else:
-            # a file called like standard input is named by its path
-            yield from (f"./{STDIN}" if str(file) == STDIN else str(file) for file in files)
+def tell_replaced(decoding: Decoding) -> None:
+    """Note how much of what was read was no text in its encoding, where that is replaced."""
+    if decoding.n_replaced:
+        click.echo(f"note: {decoding.n_replaced} invalid sequences of bytes are replaced by U+FFFD", err=True)
 
 
-def lines_of(name: str) -> Iterator[str]:
+def lines_of(name: str, decoding: Decoding | None = None) -> Iterator[str]:
     """The lines of a file, or of standard input for `-`, without their ends."""
-    for text in whole_lines(text_blocks(name)):
+    for text in whole_lines(text_blocks(name, decoding)):
         yield from text.removesuffix("\n").split("\n")
 
 

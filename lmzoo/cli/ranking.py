@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lmzoo.cli.flowing import STDIN, lines_of, spoken
+from lmzoo.cli.flowing import STDIN, lines_of, spoken, tell_replaced
 from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option, unescaped
 from lmzoo.cli.scoring import logprob_reason
+from lmzoo.cli.texts import decoding_options
 from lmzoo.errors import InputError, TextError, named
 
 if TYPE_CHECKING:
+    from lmzoo.decoding import Invalid
     from lmzoo.interface import LanguageModel
 
 _EXAMPLES = """\b
@@ -56,6 +58,7 @@ class Standing(NamedTuple):
 @click.option("--bonus", type=float, metavar="B", help=_BONUS_HELP)
 @click.option("--best", is_flag=True, help="Write the winner of each list only.")
 @json_lines_option
+@decoding_options
 def rank(
     model: str,
     file: str,
@@ -64,13 +67,17 @@ def rank(
     bonus: float | None,
     best: bool,
     json_lines: bool,
+    encoding: str,
+    invalid: Invalid,
 ) -> None:
     """Sort the texts of FILE (or standard input), the most probable of each list first, with ln p.
 
     MODEL is a model file, or a spec such as kenlm:lm.arpa.  A list is written as soon as it is whole.
     """
     from lmzoo.cli.opening import open_model
+    from lmzoo.decoding import Decoding
 
+    decoding = Decoding(encoding=encoding, invalid=invalid)
     if bonus is not None and weight is None:
         raise click.UsageError("--bonus goes with --weight")
     for name, value in (("--weight", weight), ("--bonus", bonus)):
@@ -81,7 +88,7 @@ def rank(
     scores = () if weight is None else ("score", "total")
     rows = Rows(("logprob", "text", "list", "rank", *scores, "reason"), json_lines=json_lines)
     n_missing = 0
-    for candidates in _lists(read(lines_of(file), spoken(file))):
+    for candidates in _lists(read(lines_of(file, decoding), spoken(file))):
         ranked = standing.ranked(candidates)
         n_missing += sum(math.isnan(s.logprob) for s in ranked)
         for place, (candidate, logprob, total) in enumerate(ranked[:1] if best else ranked, start=1):
@@ -89,6 +96,7 @@ def rank(
             rows.write(logprob, candidate.text, candidate.list_id, place, *added, logprob_reason(logprob))
         rows.flush()
     rows.flush()
+    tell_replaced(decoding)
     if n_missing:
         raise click.ClickException(f"the model gives {n_missing} texts what is no number; they stand last")
 

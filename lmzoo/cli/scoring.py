@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.cli.flowing import STDIN, documents_of, expanded, spoken, text_blocks
+from lmzoo.cli.flowing import STDIN, documents_of, spoken, tell_replaced, text_blocks
 from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option
 from lmzoo.cli.texts import decoding_options
-from lmzoo.decoding import Decoding, replaced_text
 from lmzoo.errors import LmzooError, TooShortError
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Split
+    from lmzoo.decoding import Decoding, Invalid
     from lmzoo.evaluation import Nats
+    from lmzoo.inputs import File
     from lmzoo.interface import LanguageModel
     from lmzoo.parts import Policy
     from lmzoo.tally import Tally
@@ -54,38 +55,44 @@ def score(
     per_token: bool,
     json_lines: bool,
     encoding: str,
-    invalid: Any,
+    invalid: Invalid,
 ) -> None:
     """Score FILEs (or standard input) with a MODEL: ln p of every document, totals on standard error.
 
-    A FILE may be packed (.gz, .xz, .zst, .bz2), a folder or a quoted pattern too.  MODEL is a model file, or a spec
-    such as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not kept, so a pipe may be endless;
-    under file and running a text is one document and has to be read to its end.
+    MODEL is a model file, or a spec such as kenlm:lm.arpa.  Lines and paragraphs are scored as they arrive and are not
+    kept, so a pipe may be endless; under file and running a text is one document and has to be read to its end.
     """
     from lmzoo.cli.opening import open_model
+    from lmzoo.decoding import Decoding
 
-    decoding = Decoding(encoding=encoding, invalid=invalid)
-    names = list(expanded(files)) or [STDIN]
-    score_files(open_model(model), names, decoding, documents=documents, per_token=per_token, json_lines=json_lines)
+    score_files(
+        open_model(model),
+        files or (STDIN,),
+        documents=documents,
+        per_token=per_token,
+        json_lines=json_lines,
+        decoding=Decoding(encoding=encoding, invalid=invalid),
+    )
 
 
 def score_files(
     model: LanguageModel[Any],
     names: Sequence[str],
-    decoding: Decoding,
     *,
     documents: str | None,
     per_token: bool,
     json_lines: bool,
+    decoding: Decoding,
 ) -> None:
     """Write a row per document or token to standard output and the totals to standard error."""
-    scoring = _Scoring(model, documents, decoding, per_token=per_token, json_lines=json_lines)
+    scoring = _Scoring(model, documents, per_token=per_token, json_lines=json_lines)
     n_unreadable = 0
-    for name in names:
+    texts = list(_texts_of(names))
+    for name, file in texts:
         try:
-            scoring.score(name)
+            scoring.score(name, file, decoding)
         except LmzooError as error:
-            if len(names) == 1:
+            if len(texts) == 1:
                 scoring.tell_totals()
                 raise
             scoring.tell(name, str(error))
@@ -95,37 +102,46 @@ def score_files(
             scoring.tell_totals()
             raise
     scoring.tell_totals()
+    tell_replaced(decoding)
     if n_unreadable:
-        raise click.ClickException(f"{n_unreadable} of {len(names)} files could not be scored to their ends")
+        raise click.ClickException(f"{n_unreadable} of {len(texts)} files could not be scored to their ends")
     if math.isnan(scoring.total.nll_nats):
         raise click.ClickException("the model answered what is no number; see the column reason")
+
+
+def _texts_of(names: Sequence[str]) -> Iterator[tuple[str, File | LmzooError]]:
+    """What rows call each text, and its file; of a name that stands for none, what is wrong with it."""
+    from lmzoo.inputs import files_of
+
+    if names.count(STDIN) > 1:
+        files_of(names)
+    for name in names:
+        try:
+            files = files_of(name)
+        except LmzooError as error:
+            yield name, error
+            continue
+        # a folder or a pattern is called by what is in it
+        yield from ((name if len(files) == 1 else str(file), file) for file in files)
 
 
 class _Scoring:
     """Rows and totals of one model over several texts."""
 
-    def __init__(
-        self,
-        model: LanguageModel[Any],
-        documents: str | None,
-        decoding: Decoding,
-        *,
-        per_token: bool,
-        json_lines: bool,
-    ) -> None:
+    def __init__(self, model: LanguageModel[Any], documents: str | None, *, per_token: bool, json_lines: bool) -> None:
         from lmzoo.tally import Tally
-
-        self._decoding = decoding
 
         self.total, self.n_documents = Tally(), 0
         self._model, self._policy, self._per_token = model, policy_for(model, documents), per_token
         self._columns = (*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason")
         self._rows = Rows(self._columns, json_lines=json_lines)
 
-    def score(self, name: str) -> None:
+    def score(self, name: str, file: File | LmzooError, decoding: Decoding) -> None:
         """Score one text.  Raises `TooShortError` for one without tokens, `TextError` where it cannot be read."""
+        if isinstance(file, LmzooError):
+            raise file
         n_before = 0
-        for split in _splits(self._model, name, self._policy, self._decoding):
+        for split in _splits(self._model, name, text_blocks(file, decoding), self._policy):
             for tally in self._score(split, n_before):
                 self.total, self.n_documents = self.total + tally, self.n_documents + 1
             n_before += len(split)
@@ -138,8 +154,6 @@ class _Scoring:
 
     def tell_totals(self) -> None:
         """What all documents so far come to, on standard error."""
-        if self._decoding.n_replaced:
-            click.echo(f"note: {replaced_text(self._decoding.n_replaced)}", err=True)
         if self.n_documents:
             click.echo(_summary(self.total, self.n_documents) + star(self._model), err=True)
 
@@ -177,13 +191,12 @@ def policy_for(model: LanguageModel[Any], documents: str | None = None) -> Polic
     return named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))
 
 
-def _splits(model: LanguageModel[Any], name: str, policy: Policy, decoding: Decoding) -> Iterator[Split]:
+def _splits(model: LanguageModel[Any], name: str, blocks: Iterator[str], policy: Policy) -> Iterator[Split]:
     """A text encoded for a model, batch by batch.  Raises `TooShortError` at its end where there were no tokens."""
     from lmzoo.corpus import encode_split
     from lmzoo.normalizers import named_normalizer
 
     n_tokens, n_blank = 0, 0
-    blocks = text_blocks(name, decoding)
     for segments, n_skipped in documents_of(blocks, policy, named_normalizer(model.vocab.normalizer)):
         split = encode_split(name, segments, model.vocab, policy)
         n_tokens, n_blank = n_tokens + split.n_tokens, n_blank + n_skipped
@@ -219,16 +232,14 @@ def _known_one_by_one(tallies: Sequence[Tally], split: Split) -> Iterator[Tally]
 
 
 def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
-    """A text, of a file or of several, encoded for a model as a whole; by default cut as its training text was."""
+    """A file, or standard input, encoded for a model as a whole; by default cut as its training text was."""
     from lmzoo.corpus import encode_split
     from lmzoo.normalizers import named_normalizer
     from lmzoo.parts import cut_segments
-    from lmzoo.segments import Segments
 
     policy = policy_for(model, documents)
-    normalizer = named_normalizer(model.vocab.normalizer)
-    segments = [cut_segments("".join(text_blocks(file)), policy, normalizer)[0] for file in expanded([name])]
-    split = encode_split(name, Segments.together(segments), model.vocab, policy)
+    segments, _ = cut_segments("".join(text_blocks(name)), policy, named_normalizer(model.vocab.normalizer))
+    split = encode_split(name, segments, model.vocab, policy)
     if not split.n_tokens:
         raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed")
     return split

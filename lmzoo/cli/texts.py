@@ -21,7 +21,7 @@ _TOKENS_HELP = (
     f"How text is cut: {', '.join(TOKENIZER_KINDS)} (default: the corpus's own, else char). Words stand between "
     "spaces, tabs and line ends. A literal <s>, </s> or <unk> in the text is never the internal symbol: as characters "
     "it is spelled out like anything else; as words it is kept as a token of its own with a backslash before it, and "
-    "counted. Only ptb and wikitext use <unk> on purpose: there it is the vocabulary's <unk>."
+    "counted. Only ptb and wikitext-2 use <unk> on purpose: there it is the vocabulary's <unk>."
 )
 _TRAIN_HELP = (
     "Training text of one's own; goes with --test.  Several, each behind a --train, are read one after the other."
@@ -39,13 +39,12 @@ _DOCUMENTS_HELP = (
 
 
 def decoding_options(command: Command) -> Command:
-    """The options that say what bytes are."""
-    for option in (
-        click.option("--invalid", default=DEFAULT_INVALID, show_default=True, metavar="HOW", help=_INVALID_HELP),
-        click.option("--encoding", default=DEFAULT_ENCODING, show_default=True, metavar="NAME", help=_ENCODING_HELP),
-    ):
-        command = option(command)
-    return command
+    """The options that say what the bytes of a text are."""
+    invalid = click.option("--invalid", default=DEFAULT_INVALID, show_default=True, metavar="HOW", help=_INVALID_HELP)
+    encoding = click.option(
+        "--encoding", default=DEFAULT_ENCODING, show_default=True, metavar="NAME", help=_ENCODING_HELP
+    )
+    return encoding(invalid(command))
 
 
 def text_options(command: Command) -> Command:
@@ -53,6 +52,7 @@ def text_options(command: Command) -> Command:
     for option in (
         click.option("--documents", metavar="POLICY", help=_DOCUMENTS_HELP),
         click.option("--min-freq", default=1, show_default=True, metavar="N", help="Rarer tokens become <unk>."),
+        decoding_options,
         click.option("--normalize", metavar="NAME", help=_NORMALIZE_HELP),
         click.option("--tokens", metavar="KIND", help=_TOKENS_HELP),
         click.option("--test", metavar="FILE", help="Test text of one's own; goes with --train."),
@@ -61,7 +61,7 @@ def text_options(command: Command) -> Command:
         click.option("--corpus", metavar="NAME", help="A corpus by name; see: python -m lmzoo corpora."),
     ):
         command = option(command)
-    return decoding_options(command)
+    return command
 
 
 def corpus_of(

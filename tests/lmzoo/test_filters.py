@@ -167,22 +167,34 @@ class TestScore:
         assert err.splitlines()[0].startswith("documents 1, tokens 3,")
         assert err.splitlines()[1] == "error: 2 of 3 files could not be scored to their ends"
 
-    def test_folders_patterns_packed_files_and_other_encodings(self, typed, models, tmp_path, monkeypatch):
-        (tmp_path / "-").write_bytes(gzip.compress("the caf\u00e9\n".encode("latin-1")))
-        (tmp_path / "a.txt").write_bytes(b"the cat\n")
-        monkeypatch.chdir(tmp_path)
-        for names, files in ((["."], ["./-", "a.txt"]), (["*"], ["./-", "a.txt"]), (["a.txt"], ["a.txt"])):
-            status, out, err = typed("score", models["word"], *names, "--encoding", "latin-1")
-            assert (status, [row["file"] for row in table(out)], "invalid" in err) == (0, files, False)
-        assert [row["tokens"] for row in table(typed("score", models["word"], "*", "--encoding", "latin-1")[1])] == [
-            "3",
-            "3",
-        ]
-        status, out, err = typed("score", models["word"], "*", "--invalid", "replace")
-        assert (status, len(table(out))) == (0, 2)
-        assert "note: 1 invalid sequences of bytes were replaced by U+FFFD" in err
-        status, _, err = typed("score", models["word"], "*.md")
-        assert (status, err) == (2, "error: no file matches '*.md'\n")
+    def test_folders_patterns_and_packed_files(self, typed, models, tmp_path):
+        (tmp_path / "texts").mkdir()
+        (tmp_path / "texts" / "b.txt").write_text("a dog\n")
+        (tmp_path / "texts" / "a.txt.gz").write_bytes(gzip.compress(b"the cat sat\n"))
+        for name in (tmp_path / "texts", tmp_path / "texts" / "*.txt*"):
+            status, out, _ = typed("score", models["word"], name)
+            assert status == 0
+            assert [(row["file"], row["tokens"]) for row in table(out)] == [
+                (str(tmp_path / "texts" / "a.txt.gz"), "4"),
+                (str(tmp_path / "texts" / "b.txt"), "3"),
+            ]
+        status, out, _ = typed("score", models["word"], tmp_path / "*.none", tmp_path / "texts" / "b.txt")
+        assert status == 2
+        assert [row["tokens"] for row in table(out)] == ["", "3"]
+        assert "no file matches" in table(out)[0]["reason"]
+        assert typed("score", models["word"], "-", "-")[2].startswith("error: standard input (-) is named twice")
+
+    def test_other_encodings(self, typed, models):
+        wanted = table(typed("score", models["char"], stdin="thé cat")[1])
+        for encoding in ("latin-1", "utf-16"):
+            status, out, _ = typed("score", models["char"], "--encoding", encoding, stdin="thé cat".encode(encoding))
+            assert (status, table(out)) == (0, wanted)
+            _, out, _ = typed("rank", models["char"], "--encoding", encoding, stdin="thé cat".encode(encoding))
+            assert table(out)[0]["text"] == "thé cat"
+        for command in ("score", "rank"):
+            status, _, err = typed(command, models["char"], "--invalid", "replace", stdin=b"th\xff c\xffat")
+            assert status == 0
+            assert "note: 2 invalid sequences of bytes are replaced by U+FFFD" in err
 
     def test_scores_that_are_no_numbers_end_in_status_2(self, typed, models, monkeypatch):
         model = storage.load(models["word"])

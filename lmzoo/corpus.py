@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Decoding, Invalid
-from lmzoo.errors import CorpusError, TooShortError
+from lmzoo.errors import CorpusError, TooShortError, require_kind, require_number, require_whole
 from lmzoo.inputs import Name, files_of, is_text, joined_name, names_of
 from lmzoo.markov import MarkovSource, parse_markov
 from lmzoo.normalizers import named_normalizer
@@ -75,6 +76,7 @@ class Split:
         return len(self.chars_D)
 
     def __getitem__(self, d: int) -> Document:
+        d = operator.index(d)
         if not -len(self) <= d < len(self):
             raise IndexError(f"document {d} of {len(self)}")
         d %= len(self)
@@ -91,10 +93,12 @@ class Split:
 
     def encoded_with(self, vocab: Vocab) -> Split:
         """The same text under another vocabulary."""
+        require_kind(vocab, Vocab, "vocab", "a Vocab, such as model.vocab")
         return encode_split(self.name, self.segments, vocab, self.documents)
 
     def head(self, n_tokens: int) -> Split:
         """The first documents, as many whole ones as fit in `n_tokens`; if the first is longer, it alone, cut there."""
+        require_whole(n_tokens, "n_tokens", 0)
         if self.n_tokens <= n_tokens:
             return self
         whole = int(np.searchsorted(self.starts_D1, n_tokens, side="right")) - 1
@@ -167,6 +171,7 @@ class Corpus:
 
         Raises `CorpusError` for what is no share, `TooShortError` for less than one token.
         """
+        require_number(fraction, "a fraction of the training text")
         if not 0 < fraction <= 1:
             raise CorpusError(f"a fraction of the training text is above 0 and at most 1, got {fraction:g}")
         n_wanted = fraction * self.train.n_tokens
@@ -283,8 +288,10 @@ def corpus_from_texts(
     A text may be given by a function that reads it, or the texts of several files, so that it is not kept beside its
     encoded form.  The vocabulary is built from the training part alone.
     """
+    require_kind(normalize, str, "normalize", "the name of a normaliser")
     normalizer = named_normalizer(normalize)
     kind = kind_of(tokens)
+    require_kind(texts, Mapping, "texts", 'a dict of texts by part, such as {"whole": text}')
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     policy = named_policy(documents or kind.documents)

@@ -13,7 +13,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Protocol, cast
 
-from lmzoo.errors import InputError, TextError
+from lmzoo.errors import InputError, TextError, require_kind
 
 # a file called so is named ./- or given as a Path
 STDIN = "-"
@@ -52,7 +52,11 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
 
 def names_of(names: Name | Sequence[Name]) -> Sequence[Name]:
     """One name or several as several."""
-    return [names] if isinstance(names, str | Path) else names
+    several = [names] if isinstance(names, str | Path) else names
+    require_kind(several, Sequence, "a text", "named by a str or a Path, or several by a list of them")
+    for name in several:
+        require_kind(name, (str, Path), "a text", "named by a str or a Path")
+    return several
 
 
 def is_text(name: Name) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal, get_args
 
-from lmzoo.errors import InputError, named
+from lmzoo.errors import InputError, named, require_kind
 
 NormalForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
@@ -121,6 +121,7 @@ def named_normalizer(name: str) -> Normalizer:
 
     Raises `InputError`, naming the closest.
     """
+    require_kind(name, str, "a normaliser", f"one of {', '.join(sorted(NORMALIZERS))}, or several joined by +")
     steps = [named(step, NORMALIZERS, "normaliser") for step in name.split(_THEN)]
     if len(steps) == 1:
         return steps[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lmzoo.errors import InputError, TokenError
+from lmzoo.errors import InputError, TokenError, described, require_kind, require_whole
 from lmzoo.markers import BOS, EOS, MARKERS, UNK, escape_marker, unescape_marker
 from lmzoo.normalizers import named_normalizer
 from lmzoo.segments import Segments, places_where
@@ -51,6 +52,7 @@ class Vocab:
         named_normalizer(self.normalizer)
         # the state of a tokenizer that was named by its file is part of the vocabulary from now on
         object.__setattr__(self, "tokenizer_state", self.cutter.state)
+        require_kind(self.tokens, tuple, "tokens", "a tuple of symbols")
         if self.tokens[:2] != (UNK, BOS):
             raise InputError(f"a vocabulary starts with {UNK} and {BOS}, got {self.tokens[:2]}")
         if len(self.tokens) != len(self.counts_V):
@@ -102,6 +104,7 @@ class Vocab:
 
     def encode(self, text: str) -> Ids:
         """Ids of a text, normalised and tokenized here; no `<s>` and no `</s>` is added."""
+        require_kind(text, str, "a text", "a str")
         return self.encode_normalized(named_normalizer(self.normalizer).apply(text))[0]
 
     def encode_normalized(self, text: str) -> tuple[Ids, Ids]:
@@ -165,8 +168,12 @@ class Vocab:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids: `<s>` leaves nothing, `</s>` a line end, `<unk>` its name."""
+        try:
+            numbers = [operator.index(i) for i in ids]
+        except TypeError as error:
+            raise TokenError(f"ids are whole numbers, got {described(ids)}") from error
         names = []
-        for i in ids:
+        for i in numbers:
             if not 0 <= i < len(self.tokens):
                 raise TokenError(f"id {i} is outside 0..{len(self.tokens) - 1}")
             token = self.tokens[i]
@@ -263,8 +270,7 @@ def vocab_of(
 
     Where the tokenizer's symbols are a closed set, it holds every one of them, and `min_freq` leaves none out.
     """
-    if min_freq < 1:
-        raise InputError(f"min_freq must be at least 1, got {min_freq}")
+    require_whole(min_freq, "min_freq", 1)
     closed = tokenizer.symbols
     different, counts_K = _with_unseen(tokens, closed)
     by_token_K = np.array(sorted(range(len(different)), key=different.__getitem__), np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import Split
-from lmzoo.errors import InputError, TokenError, did_you_mean
+from lmzoo.errors import InputError, TokenError, did_you_mean, require_kind
 from lmzoo.ngram import counts as counting
 from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Counts, Level
@@ -102,6 +102,7 @@ class NgramCounts:
         Args:
             smoothing: mkn, kn, ad or katz.  As interpolated models take them, not tuned.
         """
+        require_kind(smoothing, str, "smoothing", f"one of {', '.join(ESTIMATES)}")
         if smoothing not in ESTIMATES:
             raise InputError(
                 f"no discounts belong to smoothing {smoothing!r}.{did_you_mean(smoothing, ESTIMATES)} "

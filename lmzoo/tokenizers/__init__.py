@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lmzoo.errors import InputError, did_you_mean
+from lmzoo.errors import InputError, did_you_mean, require_kind
 from lmzoo.tokenizers.plain import BYTE, CHAR, GRAPHEME, WORD, join_words, split_words
 from lmzoo.tokenizers.subword import (
     BYTE_LEVEL_PLACES,
@@ -73,6 +73,9 @@ def kind_of(name: str) -> Kind:
 
     Raises `InputError` for what is none, naming the closest, and for a number of symbols out of range.
     """
+    require_kind(
+        name, str, "a tokenizer", f"one of {', '.join((*TOKENIZERS, *TRAINED))}, or the path of a tokenizer.json"
+    )
     head, _, number = name.partition(":")
     if head in TRAINED:
         n_symbols = _symbols_of(name, number) if ":" in name else DEFAULT_SYMBOLS

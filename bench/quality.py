@@ -117,11 +117,19 @@ def text_record(split: Split, tally: Tally, nats_P: Floats) -> dict[str, tuple[f
 
 
 def piece_nats(split: Split, nats_N: Nats) -> Floats:
-    """The nats of each piece; a token that lies across a bound belongs to both by its share of characters there."""
+    """The nats of each piece; none where there are enough documents."""
     bounds_P1 = piece_bounds(split)
     if bounds_P1 is None:
         return np.zeros(0)
-    places_N1 = characters_before(split, np.arange(split.n_tokens + 1))
+    return shared_out(nats_N, characters_before(split, np.arange(split.n_tokens + 1)), bounds_P1)
+
+
+def shared_out(nats_N: Nats, places_N1: Floats, bounds_P1: Ints) -> Floats:
+    """The nats between bounds, from those of tokens between places (characters, both).
+
+    A token that lies across a bound belongs to both sides by its share of characters there; what is impossible makes
+    either side so.
+    """
     is_finite_N = np.isfinite(nats_N)
     upto_P1, n_impossible_P1 = (
         np.interp(bounds_P1, places_N1, np.concatenate(([0.0], np.cumsum(values_N))))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.quality import piece_bounds, shared_out
 from bench.stats import Floats, Interval, PairTest, Verdict, holm, paired_test, ratio_interval
 from benchmarks.simulated import Expected, Ids, Layout, Trained, plain_source, sticky_source, trained
 from lmzoo.markov import MarkovSource
@@ -21,9 +22,13 @@ POPULATION = 200
 _N_TRAIN = 1500
 # pairs that are corrected together
 FAMILY = 10
+# symbols of the longest token, where tokens are longer than one
+_LONGEST_TOKEN = 8
 
 IntervalOf = Callable[[Floats, Floats], Interval | None]
 TestOf = Callable[[Floats, Floats, Floats], PairTest]
+# from nats of tokens, where they stand, and bounds to the nats between these
+ShareOut = Callable[[Floats, Floats, Ids], Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +227,26 @@ def mirror_test(model: Trained, documents: Sequence[Ids], source: MarkovSource, 
     mirrored = model.blocks([source.exchanged(ids_L) for ids_L in documents])
     nats = [sums_SxB([blocks], ("block_nats",)) for blocks in (own, mirrored)]
     return test_of(nats[0], nats[1], np.array(own["block_tokens"], np.float64))
+
+
+def longer_tokens_level(setting: Setting, n_corpora: int, seed: int, share: ShareOut = shared_out) -> Level:
+    """The same, the mirror image's nats being those of tokens of one to eight symbols, on pieces of one document."""
+    rng = np.random.default_rng([seed, 5])
+    models = population_of(setting, POPULATION, rng)
+    n_called = 0
+    for documents in setting.layout.draw(setting.source, n_corpora, rng):
+        (model,) = chosen_from(models, 1, rng)
+        split, mirrored_N = model.scored([setting.source.exchanged(ids_L) for ids_L in documents])
+        starts_T = np.concatenate(([0], np.cumsum(rng.integers(1, _LONGEST_TOKEN + 1, size=split.n_tokens))))
+        starts_T = starts_T[starts_T < split.n_tokens]
+        bounds_P1 = piece_bounds(split)
+        assert bounds_P1 is not None, "a document that is cut in pieces"
+        places_T1 = np.append(starts_T, split.n_tokens).astype(np.float64)
+        mirrored_P = share(np.add.reduceat(mirrored_N, starts_T), places_T1, bounds_P1)
+        own = sums_SxB([model.blocks(documents)], ("text_nats",))
+        test = paired_test(own, mirrored_P[None], np.diff(bounds_P1).astype(np.float64))
+        n_called += test.verdict(test.p) != "~"
+    return Level(setting=setting, kind="the same, one in longer tokens", n_corpora=n_corpora, n_called=n_called)
 
 
 def family_level(setting: Setting, n_corpora: int, seed: int) -> Level:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from bench.quality import blocks_record
 from lmzoo import train
-from lmzoo.corpus import corpus_from_texts, encode_split
+from lmzoo.corpus import Split, corpus_from_texts, encode_split
 from lmzoo.errors import InputError
 from lmzoo.evaluation import tally_of, token_nats
 from lmzoo.interface import LanguageModel
@@ -116,10 +116,14 @@ class Trained:
     model: LanguageModel[Any]
     expected: Expected
 
+    def scored(self, documents: Sequence[Ids]) -> tuple[Split, Floats]:
+        """A test text, encoded, and the nats of each of its tokens."""
+        split = encode_split("test", [text_of(ids_L) for ids_L in documents], self.model.vocab, "file")
+        return split, token_nats(self.model, split)
+
     def blocks(self, documents: Sequence[Ids]) -> dict[str, Any]:
         """The blocks of a test text as a record holds them."""
-        split = encode_split("test", [text_of(ids_L) for ids_L in documents], self.model.vocab, "file")
-        nats_N = token_nats(self.model, split)
+        split, nats_N = self.scored(documents)
         return blocks_record(split, nats_N, tally_of(self.model, split, nats_N))
 
 

@@ -168,12 +168,14 @@ def _test(a: Pieces, b: Pieces) -> PairTest | None:
 
 
 def write_across(folder: Path, several: Iterable[Across]) -> None:
-    """Write `across.csv` into a folder, where some text was cut in more than one way."""
+    """Write `across.csv` into a folder, where some text was cut in more than one way; otherwise there is none."""
+    path = folder / "across.csv"
     rows = [_csv_row(one, contest) for one in several for contest in one.contests]
-    if rows:
-        text = to_csv(ACROSS_COLUMNS, rows)
-        # half surrogates cannot be written as UTF-8
-        write_atomically(folder / "across.csv", text.encode("utf-8", "backslashreplace"))
+    if not rows:
+        path.unlink(missing_ok=True)
+        return
+    # half surrogates cannot be written as UTF-8
+    write_atomically(path, to_csv(ACROSS_COLUMNS, rows).encode("utf-8", "backslashreplace"))
 
 
 def _csv_row(across: Across, contest: Contest) -> dict[str, Cell]:

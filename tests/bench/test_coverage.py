@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from bench.quality import blocks_record
+from bench.quality import blocks_record, shared_out
 from bench.stats import Floats, Interval, PairTest, paired_test, ratio_interval
 from benchmarks import coverage as pages
 from benchmarks import known_truth
 from benchmarks.known_truth import MEASURES, Setting, coverage, mirror_level, population_of
-from benchmarks.simulated import ALPHABET, Layout, Trained, plain_source, sticky_source, text_of, trained
+from benchmarks.simulated import ALPHABET, Ids, Layout, Trained, plain_source, sticky_source, text_of, trained
 from lmzoo.corpus import encode_split
 from lmzoo.evaluation import tally_of, token_nats
 from lmzoo.expectation import expected_nats
@@ -175,6 +175,16 @@ def test_a_model_and_its_mirror_image_are_seldom_called_different() -> None:
     assert mirror_level(SYMMETRIC, 50, 0, unstudentised).n_called / 50 > at_most(0.05, 50)
 
 
+def test_the_level_holds_where_one_has_longer_tokens() -> None:
+    assert known_truth.longer_tokens_level(SYMMETRIC, N_CORPORA, 0).n_called / N_CORPORA <= at_most(0.05, N_CORPORA)
+
+    def losing(nats_N: Floats, places_N1: Floats, bounds_P1: Ids) -> Floats:
+        return 0.95 * shared_out(nats_N, places_N1, bounds_P1)
+
+    # what loses a twentieth of the nats is caught
+    assert known_truth.longer_tokens_level(SYMMETRIC, 40, 0, losing).n_called / 40 > at_most(0.05, 40)
+
+
 def test_holm_holds_the_level_over_a_family_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_truth, "FAMILY", 4)
     assert known_truth.family_level(SYMMETRIC, 40, 0).n_called / 40 <= at_most(0.05, 40)
@@ -202,8 +212,8 @@ def test_the_page_has_a_line_for_each_setting(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pages, "level_settings", lambda: [SYMMETRIC])
     lines = list(pages.page(4, 0))
     tables = [len([line for line in part if line.startswith("| ")]) for part in _parts(lines)]
-    # the head and: 3 settings and the rejected one; 1 mirror, 1 family, 3 numbers of seeds; 3 sizes of one setting
-    assert tables == [1 + 4, 1 + 5, 1 + 3]
+    # the head and: 3 settings and the rejected one; 1 mirror, 1 in longer tokens, 1 family, 3 numbers of seeds; 3 sizes of one setting
+    assert tables == [1 + 4, 1 + 6, 1 + 3]
     assert "the same" in "\n".join(lines)
     assert all(len(line) <= 200 for line in lines)
 

@@ -1,0 +1,257 @@
+"""The table across tokenizers: one scale, the same pieces of text, and nothing compared that is not the same text."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.across_table import across_tables
+from bench.records import CorpusFacts, CorpusSpec, Figure, Measured, TrialRecord
+from bench.report import build
+from bench.report.across import Across, across_of, pieces_of
+from bench.report.across_sheet import across_sentence, across_sheet
+from bench.report.reading import read_run
+from bench.report.rows import groups_of, rows_of
+from tests.bench.synthetic import facts, hash_of, ok, trial, write
+
+N_PIECES = 100
+BYTES = 300
+LN2 = math.log(2)
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_draw", lambda folder, drawn: ([], []))
+
+
+def text(tokenizer: str, **changes: Any) -> CorpusFacts:
+    """A text that loses nothing, cut by some tokenizer."""
+    own: dict[str, Any] = {"tokenizer": tokenizer, "vocab_fingerprint": f"of {tokenizer}", "normalize": "none"}
+    return facts(**(own | {"documents": "line", "n_symbols": 100 + len(tokenizer)} | changes))
+
+
+def scored(
+    model: str,
+    tokenizer: str,
+    bits: float,
+    *,
+    n_tokens: int = 20_000,
+    sizes: Sequence[int] = (BYTES,) * N_PIECES,
+    unit: str = "bytes",
+    family: str = "counting",
+    changes: dict[str, Any] | None = None,
+    **of_text: Any,
+) -> TrialRecord:
+    """A finished trial of so many bits per unit in all, over pieces of these sizes; what is hard is so for all."""
+    corpus = text(tokenizer, **of_text)
+    difficulty = np.random.default_rng(3).normal(0, 0.3, len(sizes))
+    own = np.random.default_rng(hash_of(model + tokenizer)).normal(0, 0.01, len(sizes))
+    shares = np.array(sizes) * np.maximum(1 + difficulty + own, 0.01)
+    nats = LN2 * bits * sum(sizes) * shares / shares.sum()
+    key = "-".join(map(str, (model, tokenizer, *of_text.values())))
+    spec = trial(model, corpus=corpus, family=family, trial_id=key, content_key=key).model_copy(
+        update={"corpus": CorpusSpec(name=key, tokens=tokenizer)}
+    )
+    record = ok(spec, 10.0, corpus=corpus, changes={"is_adaptive": family == "coder"})
+    assert record.measured is not None
+    total, size = math.fsum(nats), sum(sizes)
+    figure = Figure.of(total / LN2 / size)
+    none = Figure(reason="the normaliser loses some of the text")
+    test = record.measured.test.model_copy(
+        update={
+            "nll_nats": Figure.of(total),
+            "n_tokens": len(sizes) * 10,
+            "perplexity": Figure.of(math.exp(total / (len(sizes) * 10))),
+            "perplexity_no_oov": Figure.of(math.exp(total / (len(sizes) * 10))),
+            "n_chars": size,
+            "n_bytes": size,
+            "bits_per_char": figure,
+            "bits_per_byte": figure if unit == "bytes" else none,
+        }
+    )
+    held = {
+        "test": test.model_dump(),
+        "block_nats": tuple(nats.tolist()),
+        "block_tokens": (10,) * len(sizes),
+        "block_chars": tuple(map(float, sizes)),
+        "block_bytes": tuple(map(float, sizes)) if unit == "bytes" else (),
+        "block_spelling_nats": (0.0,) * len(sizes),
+        "block_known_nats": (),
+        "block_known_tokens": (),
+    }
+    measured = Measured.model_validate(record.measured.model_dump() | held | (changes or {}))
+    return record.model_copy(update={"measured": measured})
+
+
+def several(tmp_path: Path, records: Sequence[TrialRecord]) -> list[Across]:
+    return across_of(groups_of(rows_of(read_run(write(tmp_path / "run", records)))))
+
+
+def one(tmp_path: Path, records: Sequence[TrialRecord]) -> Across:
+    (found,) = several(tmp_path, records)
+    return found
+
+
+THREE = (
+    scored("kn5", "char", 2.2),
+    scored("kn5", "word", 2.0),
+    scored("trigram", "word", 2.001),
+    scored("unigram", "char", 4.4),
+)
+
+
+def test_rows_of_all_tokenizers_stand_in_one_order_of_bits(tmp_path: Path) -> None:
+    found = one(tmp_path, THREE)
+    assert [(row.model, found.tokens(row)) for row in found.order] == [
+        ("kn5", "word"),
+        ("trigram", "word"),
+        ("kn5", "char"),
+        ("unigram", "char"),
+    ]
+    assert found.value(found.order[0]) == pytest.approx(2.0)
+    # every pair of the four, whatever cut the text for them
+    assert len(found.contests) == 6
+    assert [found.against_best(row) for row in found.order] == ["best", "~", "worse", "worse"]
+    assert "kn5 (word) takes the fewest bits per byte, 2.00" in across_sentence(found)
+    assert "not significantly different are trigram (word)" in across_sentence(found)
+
+
+def test_one_tokenizer_makes_no_such_table(tmp_path: Path) -> None:
+    assert several(tmp_path, THREE[:1]) == []
+    assert across_tables(built(tmp_path / "other", THREE[1:3]) / "tables" / "summary.csv") == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"sha256": "cd" * 32},
+        {"documents": "paragraph"},
+        {"normalize": "lower"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_is_not_the_same_text_is_never_compared(tmp_path: Path, other: dict[str, Any]) -> None:
+    assert several(tmp_path, [scored("kn5", "char", 2.2), scored("kn5", "word", 2.0, **other)]) == []
+
+
+def test_pieces_that_are_not_the_same_make_no_pair(tmp_path: Path) -> None:
+    shifted = [BYTES + 1, BYTES - 1] * (N_PIECES // 2)
+    found = one(tmp_path, [scored("kn5", "char", 2.2), scored("kn5", "word", 2.0, sizes=shifted)])
+    assert found.contests == []
+    assert [found.against_best(row) for row in found.order] == ["best", "n/a"]
+
+
+def test_pieces_of_a_single_document_are_what_is_tested(tmp_path: Path) -> None:
+    """The blocks of such a text are cut by tokens and differ; its pieces do not."""
+    shifted = [BYTES + 100, BYTES - 100] * (N_PIECES // 2)
+    records = []
+    for tokenizer, bits in (("char", 2.2), ("word", 2.0)):
+        even = scored("kn5", tokenizer, bits).measured
+        assert even is not None
+        pieces = {
+            "text_nats": even.block_nats,
+            "text_chars": (BYTES,) * N_PIECES,
+            "text_bytes": (BYTES,) * N_PIECES,
+        }
+        sizes = shifted if tokenizer == "word" else [BYTES] * N_PIECES
+        records.append(scored("kn5", tokenizer, bits, sizes=sizes, changes=pieces))
+    found = one(tmp_path, records)
+    assert [contest.verdict for contest in found.contests] == ["b"]
+    bits_SxB, sizes_B = pieces_of(found.rows[0], "byte") or (None, None)
+    assert sizes_B is not None
+    assert sizes_B.tolist() == [BYTES] * N_PIECES
+    assert bits_SxB is not None
+    assert bits_SxB.sum() / sizes_B.sum() == pytest.approx(2.2)
+
+
+def test_without_bytes_the_scale_is_characters_and_the_reason_is_told(tmp_path: Path) -> None:
+    records = [scored("kn5", tokenizer, 2.0, unit="chars") for tokenizer in ("char", "word")]
+    found = one(tmp_path, records)
+    assert found.unit == "char"
+    assert "not per byte: the normaliser loses some of the text" in across_sheet(found).notes
+
+
+def test_a_row_without_a_figure_stands_last_with_its_reason(tmp_path: Path) -> None:
+    why = "the tokens do not give back the text as read"
+    lossy = scored("kn5", "word", 1.0, unit="chars")
+    assert lossy.measured is not None
+    test = lossy.measured.test.model_copy(update={"bits_per_byte": Figure(reason=why)})
+    lossy = lossy.model_copy(update={"measured": lossy.measured.model_copy(update={"test": test})})
+    found = one(tmp_path, [scored("kn5", "char", 2.2), lossy])
+    sheet = across_sheet(found)
+    assert [(line[0], line[3]) for line in sheet.rows][1] == ("", "n/a")
+    assert f"kn5 (word): {why}" in sheet.notes
+
+
+def test_a_compressor_codes_the_text_itself_and_is_starred(tmp_path: Path) -> None:
+    found = one(tmp_path, [*THREE, scored("ppmd", "char", 1.9, family="coder")])
+    assert found.name(found.order[0]) == "ppmd* (text)"
+
+
+def test_two_vocabularies_of_one_tokenizer_are_told_apart(tmp_path: Path) -> None:
+    small = scored("kn5", "word", 2.2, vocab_fingerprint="small", n_symbols=50)
+    found = one(tmp_path, [scored("kn5", "word", 2.0), small])
+    assert {found.tokens(row) for row in found.rows} == {"word, 104 symbols", "word, 50 symbols"}
+
+
+def test_an_impossible_token_is_infinite_and_last(tmp_path: Path) -> None:
+    bad = scored("kn5", "word", 2.0)
+    assert bad.measured is not None
+    infinite = Figure.of(math.inf, "3 tokens of probability zero")
+    test = bad.measured.test.model_dump() | {
+        name: infinite.model_dump() for name in ("nll_nats", "perplexity", "bits_per_char", "bits_per_byte")
+    }
+    nats = (None, *bad.measured.block_nats[1:])
+    measured = Measured.model_validate(bad.measured.model_dump() | {"test": test, "block_nats": nats})
+    found = one(tmp_path, [scored("kn5", "char", 2.2), bad.model_copy(update={"measured": measured})])
+    assert [found.value(row) for row in found.order][1] == math.inf
+    assert "kn5 (word): 3 tokens of probability zero" in across_sheet(found).notes
+
+
+def built(folder: Path, records: Sequence[TrialRecord]) -> Path:
+    assert build.build_report(write(folder, records)) == []
+    return folder
+
+
+def test_report_csv_and_terminal_say_the_same(tmp_path: Path) -> None:
+    folder = built(tmp_path / "run", [*THREE, scored("ppmd", "char", 1.9, family="coder")])
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert report.index("## Across tokenizers and vocabularies: genesis") < report.index("## genesis (char")
+    assert "ppmd\\* (text) takes the fewest bits per byte, 1.90" in report
+    assert "across tokenizers" in (folder / "report.html").read_text(encoding="utf-8").lower()
+    with (folder / "tables" / "across.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    sides = ("model_a", "tokenizer_a", "model_b", "tokenizer_b")
+    (pair,) = [row for row in rows if [row[side] for side in sides] == ["kn5", "word", "trigram", "word"]]
+    assert pair["verdict"] == "~"
+    assert float(pair["diff_bits"]) == pytest.approx(-0.001, rel=1e-6)
+    (table,) = across_tables(folder / "tables" / "summary.csv")
+    assert table.title == "Bits per byte of genesis, best first"
+    shown = [list(column.cells) for column in table.columns]
+    assert shown[0] == ["ppmd*", "kn5", "trigram", "kn5", "unigram"]
+    assert shown[1] == ["text", "word", "word", "char", "char"]
+    assert shown[2][0] == "1.9"
+
+
+def test_a_tie_with_the_best_is_marked_on_the_terminal(tmp_path: Path) -> None:
+    folder = built(tmp_path / "run", THREE)
+    (table,) = across_tables(folder / "tables" / "summary.csv")
+    assert list(table.columns[2].cells)[:3] == ["2", "~ 2.001", "2.2"]
+    assert table.caption == "~ no significant difference from the best"
+
+
+def test_an_earlier_table_does_not_outlive_its_run(tmp_path: Path) -> None:
+    folder = built(tmp_path / "run", THREE)
+    assert (folder / "tables" / "across.csv").exists()
+    (folder / "run.json").unlink()
+    for path in (folder / "trials").iterdir():
+        path.unlink()
+    built(folder, THREE[:1])
+    assert not (folder / "tables" / "across.csv").exists()

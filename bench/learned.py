@@ -20,8 +20,8 @@ from lmzoo.interface import LanguageModel
 from lmzoo.normalizers import named_normalizer
 from lmzoo.segments import Segments
 from lmzoo.tally import Tally
-from lmzoo.tokens import normalized
-from lmzoo.vocab import Vocab, build_vocab
+from lmzoo.tokens import normalized, tokens_of
+from lmzoo.vocab import Spelling, Vocab, vocab_of
 
 READ = "read from a file: nothing was trained here"
 
@@ -104,7 +104,7 @@ def encoded_for(corpus: Corpus, vocab: Vocab) -> Corpus:
             "would get line ends for nothing; use --documents file"
         )
     if vocab.spelling is None:
-        vocab = replace(vocab, spelling=_spelled(corpus, vocab))
+        vocab = replace(vocab, spelling=_spelling_of(corpus, vocab))
     train, valid, test = (split.encoded_with(vocab) for split in (corpus.train, corpus.valid, corpus.test))
     entropy_nats = corpus.entropy_nats if has_same_symbols(corpus.vocab, vocab) else None
     return replace(corpus, vocab=vocab, train=train, valid=valid, test=test, entropy_nats=entropy_nats)
@@ -116,11 +116,21 @@ def has_same_symbols(a: Vocab, b: Vocab) -> bool:
 
 
 def _cutting(vocab: Vocab) -> tuple[object, ...]:
-    return vocab.normalizer, vocab.tokenizer, vocab.own_unk
+    # a trained tokenizer is what it was trained to, whatever it is called
+    return vocab.normalizer, vocab.tokenizer_state or vocab.tokenizer, vocab.own_unk
 
 
-def _spelled(corpus: Corpus, vocab: Vocab) -> Any:
+def _spelling_of(corpus: Corpus, vocab: Vocab) -> Spelling | None:
+    """What the training text says of the spelling of a vocabulary's unknown tokens."""
     segments = corpus.train.segments
     held = segments if isinstance(segments, Segments) else Segments.of(segments)
     texts = normalized(held, named_normalizer(vocab.normalizer))
-    return build_vocab(texts, normalizer=vocab.normalizer, tokenizer=vocab.tokenizer).spelling
+    return vocab_of(
+        tokens_of(texts, vocab.cutter),
+        normalizer=vocab.normalizer,
+        tokenizer=vocab.cutter,
+        has_eos=False,
+        n_starts=None,
+        own_unk=vocab.own_unk,
+        min_freq=1,
+    ).spelling

@@ -212,7 +212,7 @@ def test_the_page_has_a_line_for_each_setting(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pages, "level_settings", lambda: [SYMMETRIC])
     lines = list(pages.page(4, 0))
     tables = [len([line for line in part if line.startswith("| ")]) for part in _parts(lines)]
-    # the head and: 3 settings and the rejected one; 1 mirror, 1 in longer tokens, 1 family, 3 numbers of seeds; 3 sizes of one setting
+    # the head and: 3 settings and the rejected one; 1 mirror, 1 in longer tokens, 1 family, 3 numbers of seeds; 3 sizes
     assert tables == [1 + 4, 1 + 6, 1 + 3]
     assert "the same" in "\n".join(lines)
     assert all(len(line) <= 200 for line in lines)

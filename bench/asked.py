@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import click
 
 from bench import environment, memory
+from bench.executor.cluster import RayExecutor
+from bench.executor.local import LocalExecutor
+from bench.executor.protocol import Executor
 from bench.options import list_of, utf8
 from bench.plan import Limits
 from bench.records import CorpusSpec, Question
@@ -16,8 +20,8 @@ from bench.store import Mode
 from lmzoo.errors import did_you_mean
 
 DEFAULT_CORPUS = "genesis"
-# where trials can run, see bench/executor
-EXECUTORS = ("local", "ray")
+# where trials can run
+EXECUTORS: dict[str, Callable[..., Executor]] = {"local": LocalExecutor, "ray": RayExecutor}
 _MIB = 1024 * 1024
 
 

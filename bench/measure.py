@@ -340,7 +340,7 @@ class Trial:
             self._parts[part] += watch.elapsed_s
 
     def _note_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        text = environment.without_folders(" ".join(str(message).split()))
+        text = " ".join(str(message).split())
         # each once: a library may repeat one at every step
         if text not in self._warnings:
             self._warnings.append(text)
@@ -359,10 +359,10 @@ def classify(error: BaseException) -> tuple[Status, str]:
     text = " ".join(str(error).split())
     name = type(error).__name__
     if isinstance(error, MemoryError) or name == "OutOfMemoryError" or _says_out_of_memory(error, text):
-        return "out_of_memory", environment.without_folders(f"{name}: {text}" if text else name)
+        return "out_of_memory", f"{name}: {text}" if text else name
     if isinstance(error, LmzooError):
-        return "failed", environment.without_folders(text)
-    return "failed", environment.without_folders(f"{name}: {text}" if text else name)
+        return "failed", text
+    return "failed", f"{name}: {text}" if text else name
 
 
 def _says_out_of_memory(error: BaseException, text: str) -> bool:

@@ -15,9 +15,7 @@ from rich.console import Console
 
 from bench import ending, environment, terminal
 from bench.across_table import across_tables
-from bench.asked import Asked
-from bench.executor.cluster import RayExecutor
-from bench.executor.local import LocalExecutor
+from bench.asked import EXECUTORS, Asked
 from bench.executor.protocol import Ended, Executor
 from bench.plan import make_plan
 from bench.records import FINE, Answer, Environment, RunInfo, TrialRecord, TrialSpec
@@ -45,7 +43,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
             warnings.append(message)
             stderr.print(f"warning: {message}", soft_wrap=True)
 
-    executor = executor or _executor(asked)
+    executor = executor or EXECUTORS[asked.executor](debug=asked.debug)
     store = RunStore(folder, mode=asked.mode, warn=warn)
     store.check()
     answer = ask(asked)
@@ -81,12 +79,6 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
     if interrupted:
         return complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)
     return OK if all(record.status in FINE for record in [*reused, *records]) else SOME_FAILED
-
-
-def _executor(asked: Asked) -> Executor:
-    """Where the trials run.  Raises `MissingLibraryError`."""
-    executors: dict[str, Callable[..., Executor]] = {"local": LocalExecutor, "ray": RayExecutor}
-    return executors[asked.executor](debug=asked.debug)
 
 
 def ask(asked: Asked) -> Answer:

@@ -24,6 +24,8 @@ TRIALS = "trials"
 # the exit status of a command that could not write what it made
 CANNOT_WRITE = 1
 _FOLDERS = (".", TRIALS, "tables", "plots")
+# what a report consists of
+_REPORT = ("report.md", "report.html", "tables", "plots")
 
 
 class StoreError(LmzooError):
@@ -56,6 +58,7 @@ class RunStore:
         if self._mode == "new":
             raise self._exists()
         if self._mode == "resume":
+            self._check_is_run()
             self._check_version()
 
     def __enter__(self) -> RunStore:
@@ -174,6 +177,17 @@ class RunStore:
             raise WriteError(f"cannot set {path.name} aside: {error.strerror or error}") from error
         return aside
 
+    def _check_is_run(self) -> None:
+        """Raise `StoreError` for a folder of something else, whose files would be taken for an old report."""
+        if any(os.path.lexists(self.folder / name) for name in (RUN_FILE, TRIALS)):
+            return
+        foreign = next((name for name in _REPORT if os.path.lexists(self.folder / name)), None)
+        if foreign is not None:
+            raise StoreError(
+                f"{self.folder} is no run that could be gone on with: it has {foreign}, which would be overwritten, "
+                f"and no {RUN_FILE}; use another --out"
+            )
+
     def _check_version(self) -> None:
         """A run of which a newer version wrote any part is not touched.
 
@@ -270,7 +284,8 @@ def published_record(record: TrialRecord) -> TrialRecord:
     changes = {
         "trial": published_trial(record.trial),
         "reason": None if record.reason is None else publishable(record.reason),
-        "warnings": tuple(map(publishable, record.warnings)),
+        # two that named the same file in different folders are one
+        "warnings": tuple(dict.fromkeys(map(publishable, record.warnings))),
     }
     return record.model_copy(update=changes)
 

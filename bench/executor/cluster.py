@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from bench.environment import without_folders
 from bench.executor import capacity, token
 from bench.executor.node import Errand, files_of, run_here
 from bench.executor.protocol import Ended, Event, ExecutorError, Started
@@ -259,7 +258,7 @@ class _Flight:
             record=TrialRecord(
                 trial=self.trial,
                 status=status,
-                reason=without_folders(reason + before),
+                reason=reason + before,
                 wall_s=self._watch.elapsed_s - self._begun_s,
                 started_utc=self._started_utc,
                 attempts=self.attempts,

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bench import memory
-from bench.environment import trial_environment, without_folders
+from bench.environment import trial_environment
 from bench.executor.output import LONGEST_EVENT_BYTES, Errors, Events, TooLongError
 from bench.executor.protocol import Ended, Event, Moved, Started
 from bench.records import SoFar, Status, TrialRecord, TrialSpec
@@ -196,7 +196,7 @@ class _Child:
         if code < 0:
             return self._failure("killed", _signal_name(-code))
         self._kill_all()
-        said = without_folders(self._errors.last_line(_LEAVE_S))
+        said = self._errors.last_line(_LEAVE_S)
         return self._failure("failed", f"the worker ended with status {code} and no record: {said}")
 
     def _read_record(self, event: dict[str, Any]) -> TrialRecord | None:

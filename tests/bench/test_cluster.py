@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bench import environment, running
+from bench import asked, environment, running
 from bench import run as run_module
 from bench.describe import answer
 from bench.executor.cluster import RayExecutor, _Head
@@ -296,7 +296,7 @@ class TestWhereTrialsRun:
     @pytest.fixture(autouse=True)
     def _elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(running, "RayExecutor", _Elsewhere)
+        monkeypatch.setitem(asked.EXECUTORS, "ray", _Elsewhere)
         monkeypatch.setattr(running, "_report", lambda *_: False)
 
     def test_is_told_once_and_written_nowhere(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def test_a_good_trial_gives_its_record() -> None:
         (
             "raises",
             "failed",
-            "the worker ended with status 1 and no record: RuntimeError: the model at model.bin broke",
+            "the worker ended with status 1 and no record: RuntimeError: the model at /secret/folder/model.bin broke",
         ),
         ("half", "failed", "the worker's record does not fit the schema: Field required"),
     ],

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from bench import asked, running
 from bench import run as run_module
-from bench import running
 from bench.environment import n_cpus_usable
 from bench.records import RunInfo, TrialRecord
 from tests.bench import stubs
@@ -24,9 +24,9 @@ from tests.bench import stubs
 # the runner with the stand-in for its worker
 WITH_STUB = """
 import sys
-from bench import run, running
+from bench import asked, run, running
 from tests.bench import stubs
-running.LocalExecutor = lambda **_: stubs.stub_executor()
+asked.EXECUTORS["local"] = lambda **_: stubs.stub_executor()
 {before}
 run.end_tidily_on_signals()
 status = run.main(sys.argv[1:])
@@ -77,7 +77,7 @@ def in_process(*arguments: str | Path) -> int:
 
 @pytest.fixture
 def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LocalExecutor", lambda **_: stubs.stub_executor())
+    monkeypatch.setitem(asked.EXECUTORS, "local", lambda **_: stubs.stub_executor())
     monkeypatch.setattr(running, "_report", lambda *_: False)
 
 
@@ -173,7 +173,7 @@ def test_a_run_has_a_row_for_each_trial_whatever_became_of_it(
 def test_fractions_of_the_training_text_are_trials_of_their_own(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "LocalExecutor", stubs.InstantExecutor)
+    monkeypatch.setitem(asked.EXECUTORS, "local", stubs.InstantExecutor)
     out = tmp_path / "run"
     arguments = ["--models", "unigram,bigram", "--corpus", text, "--out", out, "--train-fractions"]
     assert in_process(*arguments, "1,0.5,1/4,1/2") == 0

@@ -12,7 +12,7 @@ import pytest
 from bench import environment
 from bench.records import SCHEMA_VERSION, CorpusSpec, Environment, RunInfo, TrialRecord
 from bench.sealed import read_record
-from bench.store import RunStore, StoreError, WriteError, published_trial, write_atomically
+from bench.store import RunStore, StoreError, WriteError, published_record, published_trial, write_atomically
 from tests.bench.stubs import make_record, make_trial
 
 
@@ -237,3 +237,27 @@ def test_what_a_model_says_is_written_as_it_may_be_published(tmp_path: Path) -> 
 def test_a_tokenizer_file_is_written_as_it_calls_itself(tokens: str, written: str) -> None:
     trial = make_trial().model_copy(update={"corpus": CorpusSpec(name="text", tokens=tokens)})
     assert published_trial(trial).corpus.tokens == written
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.html", "tables", "plots"])
+def test_a_folder_of_something_else_is_not_gone_on_with(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(StoreError, match=rf"is no run that could be gone on with: it has {name}, which would be over"):
+        RunStore(folder, mode="resume").check()
+    # a run that lost its run.json still has its trials, and goes on
+    (folder / "trials").mkdir()
+    RunStore(folder, mode="resume").check()
+
+
+def test_an_empty_folder_may_become_a_run(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    RunStore(tmp_path / "empty", mode="resume").check()
+
+
+def test_warnings_that_differ_in_their_folder_alone_are_one() -> None:
+    record = make_record(make_trial("good")).model_copy(
+        update={"warnings": ("no /home/jo/a.txt", "no /home/flo/a.txt", "none")}
+    )
+    assert published_record(record).warnings == ("no a.txt", "none")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench import run as run_module
 from bench import running
-from bench.asked import Asked
+from bench.asked import EXECUTORS, Asked
 from bench.records import CorpusSpec, RunInfo
 from bench.run import command
 from tests.bench import stubs
@@ -293,7 +293,7 @@ def test_a_value_is_text_as_it_would_be_typed_whatever_the_locale(
 
 
 def test_a_plan_is_run_and_its_trials_and_name_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LocalExecutor", stubs.InstantExecutor)
+    monkeypatch.setitem(EXECUTORS, "local", stubs.InstantExecutor)
     monkeypatch.setattr(running, "_report", lambda *_: False)
     (tmp_path / "a.txt").write_text("".join(f"the cat sat on mat {i}\n" for i in range(60)), encoding="utf-8")
     text = 'models = ["unigram", "bigram"]\ntrain_fractions = ["1/2", 1]\ncorpora = [{name = "a.txt", tokens = "word"}]'

@@ -16,10 +16,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from bench.judging import LEGEND, Change, changes_of
+from bench.judging import LEGEND, Change, changes_across, changes_of
 from bench.report import notices, wording
+from bench.report.across import text_of
 from bench.report.reading import Run, read_run
-from bench.report.rows import Row, rows_of
+from bench.report.rows import Group, Row, rows_of
 from lmzoo.errors import InputError, LmzooError
 from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
 
@@ -52,23 +53,47 @@ def compare_runs(before: Path, after: Path) -> Comparison:
     """
     runs = read_run(before), read_run(after)
     rows_b = rows_of(runs[1])
-    couples, refusals = [], []
+    couples, alone, refusals = [], [], []
     for row in rows_of(runs[0]):
         other = _counterpart(row, rows_b)
-        if other is not None:
-            rows_b.remove(other)
-        why = _refusal(row, other)
-        if other is None or why:
+        if other is None:
+            alone.append(row)
+            continue
+        rows_b.remove(other)
+        if why := _refusal(row, other):
             refusals.append(f"{_title(row)}: {why}")
         else:
             couples.append((row, other))
+    across = _cut_otherwise(alone, rows_b)
+    compared = changes_across(across)
+    paired = {id(change.row) for change in compared}
+    for row, other in across:
+        if id(row) in paired:
+            alone.remove(row)
+            rows_b.remove(other)
+    refusals += [f"{_title(row)}: {_refusal(row, None)}" for row in alone]
     refusals += [f"{_title(row)}: only in the second run" for row in rows_b]
-    if not couples:
+    if not couples and not compared:
         raise InputError(
             f"{before} and {after} have nothing that can be compared: {'; '.join(refusals[:3]) or 'no rows'}; "
             "give two runs of the same models on the same text"
         )
-    return Comparison(changes=changes_of(couples), refusals=refusals, notices=_notices(runs))
+    return Comparison(changes=[*changes_of(couples), *compared], refusals=refusals, notices=_notices(runs))
+
+
+def _cut_otherwise(rows: Sequence[Row], others: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Rows of one model, device and text that the two runs cut into other tokens; each row once."""
+    found, left = [], list(others)
+    for row in rows:
+        same = (other for other in left if _on_text(other) == _on_text(row))
+        if (other := next(same, None)) is not None:
+            left.remove(other)
+            found.append((row, other))
+    return found
+
+
+def _on_text(row: Row) -> tuple[str, str, Group]:
+    return row.model, row.device, text_of(row.group)
 
 
 def _notices(runs: tuple[Run, Run]) -> list[str]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from bench.records import Repeats, TrialRecord
 from bench.report import notices, wording
+from bench.report.across import Unit, bits_of, pieces_of, pieces_test
 from bench.report.rows import Number, Row
 from bench.report.sheets import above_baseline, number
 from bench.report.tables import summary_of
@@ -30,6 +31,7 @@ from bench.stats import PairTest, Verdict, holm, paired_test, unpaired_test
 Judgement = Literal["better", "worse", "within noise", "not judged", "same"]
 
 ABOVE_BASELINE = "above_baseline"
+_UNITS: Sequence[Unit] = ("byte", "char")
 _FROM_VERDICT: Mapping[Verdict, Judgement] = {"a": "worse", "b": "better", "~": "within noise"}
 
 ONE_SEED = "one seed"
@@ -116,6 +118,33 @@ def changes_of(couples: Sequence[tuple[Row, Row]]) -> list[Change]:
     # sorting keeps the order of what has the same place
     place = {id(a): n for n, (a, _) in enumerate(couples)}
     return sorted(changes, key=lambda change: place[id(change.row)])
+
+
+def changes_across(couples: Sequence[tuple[Row, Row]]) -> list[Change]:
+    """The bits of each pair of rows that cut one text in different ways, where both have bits per one unit."""
+    figures = [figure for a, b in couples if (figure := _bits(a, b)) is not None]
+    return list(_judged(figures))
+
+
+def _bits(a: Row, b: Row) -> _Figure | None:
+    """Bits per byte, or per character, tested over the pieces of text that both rows share."""
+    for unit in _UNITS:
+        before, after = bits_of(a, unit), bits_of(b, unit)
+        if before is None or after is None:
+            continue
+        of_a, of_b = pieces_of(a, unit), pieces_of(b, unit)
+        test = pieces_test(of_a, of_b) if of_a is not None and of_b is not None else None
+        return _Figure(
+            a=a,
+            b=b,
+            name=f"bits/{unit}, {a.group.tokenizer} and {b.group.tokenizer}",
+            before=before,
+            after=after,
+            show=wording.perplexity,
+            test=test,
+            remark=", ".join(_doubts(a, b)) if test else NO_TEST,
+        )
+    return None
 
 
 def _judged(figures: Sequence[_Figure]) -> Iterator[Change]:

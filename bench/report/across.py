@@ -66,7 +66,7 @@ class Across:
     @property
     def group(self) -> Group:
         """A group for what all of them share."""
-        return replace(self.rows[0].group, tokenizer="", vocabulary_of="", vocab_fingerprint="")
+        return text_of(self.rows[0].group)
 
     @cached_property
     def unit(self) -> Unit:
@@ -92,7 +92,7 @@ class Across:
         tested = [
             (device, a, b, test)
             for device, a, b in contests_of([row for row in self.rows if id(row) in pieces])
-            if (test := _test(pieces[id(a)], pieces[id(b)])) is not None
+            if (test := pieces_test(pieces[id(a)], pieces[id(b)])) is not None
         ]
         corrected = holm([test.p for *_, test in tested])
         return [
@@ -102,7 +102,7 @@ class Across:
 
     def value(self, row: Row) -> float | None:
         """Bits per unit of a row that ended well, the mean over its seeds."""
-        return mean(figure_of(m, self.unit).number for m in row.measured) if row.status == "ok" else None
+        return bits_of(row, self.unit)
 
     def interval(self, row: Row) -> Interval | None:
         return row.interval_bits_per_byte if self.unit == "byte" else row.interval_bits_per_char
@@ -132,13 +132,22 @@ class Across:
         return f"{row.model}{'*' if row.is_adaptive else ''}{f' on {row.device}' if several else ''}"
 
 
+def text_of(group: Group) -> Group:
+    """What a group shares with those that cut the same text otherwise."""
+    return replace(group, tokenizer="", vocabulary_of="", vocab_fingerprint="")
+
+
 def across_of(groups: Mapping[Group, Sequence[Row]]) -> list[Across]:
     """The texts that more than one vocabulary was tried on."""
     found: dict[Group, list[Row]] = {}
     for group, rows in groups.items():
-        text = replace(group, tokenizer="", vocabulary_of="", vocab_fingerprint="")
-        found.setdefault(text, []).extend(rows)
+        found.setdefault(text_of(group), []).extend(rows)
     return [Across(rows=rows) for rows in found.values() if len({row.group for row in rows if row.group.sha256}) > 1]
+
+
+def bits_of(row: Row, unit: Unit) -> float | None:
+    """Bits per unit of a row that ended well, the mean over its seeds."""
+    return mean(figure_of(m, unit).number for m in row.measured) if row.status == "ok" else None
 
 
 def figure_of(measured: Measured, unit: Unit) -> Figure:
@@ -158,8 +167,8 @@ def pieces_of(row: Row, unit: Unit) -> Pieces | None:
     return nats_SxB / math.log(2), sizes_B
 
 
-def _test(a: Pieces, b: Pieces) -> PairTest | None:
-    """The paired test; None unless the pieces are the same text, which unlike sizes disprove."""
+def pieces_test(a: Pieces, b: Pieces) -> PairTest | None:
+    """The paired test of two rows of one text; None where unlike sizes tell that the pieces are not the same."""
     (bits_a_SxB, sizes_B), (bits_b_SxB, others_B) = a, b
     # apportioned sizes of whole documents are whole numbers but for rounding
     if sizes_B.shape != others_B.shape or not np.allclose(sizes_B, others_B, rtol=1e-9, atol=1e-6):

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 from bench.across_table import across_tables
+from bench.compare import compare_runs
+from bench.judging import NO_TEST
 from bench.records import CorpusFacts, CorpusSpec, Figure, Measured, TrialRecord
 from bench.report import build
 from bench.report.across import Across, across_of, pieces_of
 from bench.report.across_sheet import across_sentence, across_sheet
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, rows_of
+from lmzoo.errors import InputError
 from tests.bench.synthetic import facts, hash_of, ok, trial, write
 
 N_PIECES = 100
@@ -255,3 +258,32 @@ def test_an_earlier_table_does_not_outlive_its_run(tmp_path: Path) -> None:
         path.unlink()
     built(folder, THREE[:1])
     assert not (folder / "tables" / "across.csv").exists()
+
+
+def compared(tmp_path: Path, before: Sequence[TrialRecord], after: Sequence[TrialRecord]) -> Any:
+    return compare_runs(write(tmp_path / "before", before), write(tmp_path / "after", after))
+
+
+def test_two_runs_with_other_tokens_compare_by_bits(tmp_path: Path) -> None:
+    found = compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0)])
+    (change,) = found.changes
+    assert (change.metric, change.judgement) == ("bits/byte, char and word", "better")
+    assert (change.before, change.after) == (pytest.approx(2.2), pytest.approx(2.0))
+    assert found.refusals == []
+
+
+def test_what_has_the_same_tokens_is_compared_with_that(tmp_path: Path) -> None:
+    both = [scored("kn5", "char", 2.2), scored("kn5", "word", 2.0)]
+    found = compared(tmp_path, both, both)
+    assert not [change for change in found.changes if change.metric.startswith("bits/")]
+
+
+def test_two_runs_on_other_texts_have_nothing_in_common(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="have nothing that can be compared"):
+        compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0, sha256="cd" * 32)])
+
+
+def test_unlike_pieces_are_shown_and_not_judged(tmp_path: Path) -> None:
+    shifted = [BYTES + 1, BYTES - 1] * (N_PIECES // 2)
+    found = compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0, sizes=shifted)])
+    assert [(change.judgement, change.remark) for change in found.changes] == [("not judged", NO_TEST)]

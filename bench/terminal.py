@@ -134,7 +134,14 @@ def outcome_text(record: TrialRecord) -> str:
     figure = record.measured.test.perplexity
     if figure.infinite:
         return f"perplexity inf ({figure.reason})"
-    return f"perplexity {figure.value:.4g}" if figure.value is not None else f"no perplexity ({figure.reason})"
+    if figure.value is not None:
+        return f"perplexity {figure.value:.4g}"
+    # a compressor of text that its tokens do not give back
+    test = record.measured.test
+    for bits, unit in ((test.bits_per_byte, "byte"), (test.bits_per_char, "character")):
+        if bits.value is not None:
+            return f"{bits.value:.4g} bits per {unit}"
+    return f"no perplexity ({figure.reason})"
 
 
 def state_text(event: Moved) -> str:

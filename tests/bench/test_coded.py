@@ -15,9 +15,11 @@ from bench.describe import resolve_models
 from bench.measure import Trial
 from bench.plan import Limits, make_plan
 from bench.records import Answer, CorpusSpec, Figure, Measured, TrialRecord
+from bench.report import build
 from bench.report.build import build_report
 from bench.report.rows import rows_of
 from bench.report.tables import counting_levels
+from bench.terminal import outcome_text
 from lmzoo.coding import coded_bytes
 from lmzoo.corpus import Split
 from tests.bench.stubs import make_trial
@@ -110,6 +112,11 @@ def test_it_runs_once_after_the_counting_models() -> None:
     ]
 
 
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_draw", lambda folder, drawn: ([], []))
+
+
 def yardstick(perplexity: float = 3.0) -> TrialRecord:
     """A finished trial of a compressor that tells no blocks."""
     record = ok(trial("xz", family="coder"), perplexity, changes={"is_adaptive": True, "train_s": None, "curve": ()})
@@ -165,3 +172,10 @@ def test_a_record_that_hides_something_is_refused(changes: dict[str, Any], messa
     assert found is not None
     with pytest.raises(ValidationError, match=message):
         Measured.model_validate(found.model_dump() | changes)
+
+
+def test_without_a_perplexity_the_runner_tells_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = run(tmp_path, monkeypatch, FlatCoder(), "ab" * 800 + "x" + "ab" * 20)
+    assert outcome_text(record) == "4.328 bits per byte"
+    lossy = run(tmp_path, monkeypatch, FlatCoder(), "AB" * 800 + "x" + "ab" * 20, normalize="lower")
+    assert outcome_text(lossy) == "4.328 bits per character"

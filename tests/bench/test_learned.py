@@ -16,6 +16,7 @@ from bench.learned import READ, has_same_symbols
 from bench.measure import Trial
 from bench.plan import Limits, make_plan
 from bench.records import Answer, CorpusSpec, ModelFacts, TrialRecord
+from bench.report import build
 from bench.report.build import build_report
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, rows_of
@@ -160,6 +161,11 @@ def test_seeds_and_budgets_are_for_what_is_trained() -> None:
         ("hf:a", "cuda", 0, None),
     ]
     assert len(plan) == 6
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_draw", lambda folder, drawn: ([], []))
 
 
 def other_vocabulary(name: str, perplexity: float) -> TrialRecord:

@@ -275,7 +275,7 @@ def test_trials_side_by_side_have_a_bar_each_and_end_in_any_order() -> None:
     [
         (Figure(value=3.32031), "perplexity 3.32"),
         (Figure(infinite=True, reason="3 tokens of probability zero"), "perplexity inf (3 tokens of probability zero)"),
-        (Figure(reason="no tokens"), "no perplexity (no tokens)"),
+        (Figure(reason="no tokens"), "1 bits per byte"),
     ],
 )
 def test_an_outcome_in_a_few_words(figure: Figure, text: str) -> None:
@@ -284,6 +284,15 @@ def test_an_outcome_in_a_few_words(figure: Figure, text: str) -> None:
     test = record.measured.test.model_copy(update={"perplexity": figure})
     measured = record.measured.model_copy(update={"test": test})
     assert terminal.outcome_text(record.model_copy(update={"measured": measured})) == text
+
+
+def test_without_any_figure_the_reason_is_told() -> None:
+    record = make_record(make_trial())
+    assert record.measured is not None
+    none = dict.fromkeys(("perplexity", "bits_per_char", "bits_per_byte"), Figure(reason="no tokens"))
+    test = record.measured.test.model_copy(update=none)
+    measured = record.measured.model_copy(update={"test": test})
+    assert terminal.outcome_text(record.model_copy(update={"measured": measured})) == "no perplexity (no tokens)"
 
 
 def test_a_letter_that_the_console_lacks_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

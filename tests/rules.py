@@ -19,7 +19,7 @@ import pytest
 
 from bench import agreement, energy, environment, measure, plan, stats, throughput
 from bench.records import RULES_VERSION
-from bench.report import notices, reading, rows, scaling, tables
+from bench.report import across, notices, reading, rows, scaling, tables
 from lmzoo import budget, corpus, driver, evaluation, tally
 
 Breach = Callable[[pytest.MonkeyPatch], None]
@@ -419,6 +419,12 @@ RULES = (
         says="models that differ by chance alone are called different in 5 % of cases at most",
         test=f"{STATS}::test_equal_models_are_called_different_in_about_5_percent",
         breach=replaced(stats, "student_t_p", lambda t, df: math.erfc(abs(t))),
+    ),
+    Rule(
+        section="Quality",
+        says="across tokenizers, pieces that are not the same text make no pair",
+        test="tests/bench/test_report_across.py::test_pieces_that_are_not_the_same_make_no_pair",
+        breach=replaced(across, "pieces_test", lambda a, b: stats.paired_test(a[0], b[0], a[1])),
     ),
     Rule(
         section="Quality",

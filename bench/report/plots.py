@@ -36,8 +36,8 @@ from bench.report.scaling_plot import draw_scaling
 from bench.report.sheets import above_baseline, number
 from bench.report.tables import counting_levels, seed_curves, summary_of
 
-_BAR_COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9"}
-_HATCHES = {"counting": "///", "neural": ""}
+_BAR_COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9", "coder": "#E9DFC7"}
+_HATCHES = {"counting": "///", "neural": "", "coder": "..."}
 _WIDTH_IN = 8.4
 # beyond it, limits of axes leave the range of floats
 _LARGEST = 1e100
@@ -299,7 +299,7 @@ def _looks(rows: Sequence[Row]) -> dict[str, Style]:
 
 def _bar(axes: Axes, place: int, row: Row, value: float | None) -> None:
     if value is None:
-        what = "infinite" if row.is_ranked else row.status.replace("_", " ")
+        what = "infinite" if row.is_ranked else row.status.replace("_", " ").replace("ok", "no perplexity")
         axes.annotate(
             f"no value: {what}", (1, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8
         )

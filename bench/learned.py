@@ -19,9 +19,10 @@ from lmzoo.evaluation import evaluate
 from lmzoo.interface import LanguageModel
 from lmzoo.normalizers import named_normalizer
 from lmzoo.segments import Segments
+from lmzoo.spelling import Spelling
 from lmzoo.tally import Tally
 from lmzoo.tokens import normalized, tokens_of
-from lmzoo.vocab import Spelling, Vocab, vocab_of
+from lmzoo.vocab import Vocab, vocab_of
 
 READ = "read from a file: nothing was trained here"
 

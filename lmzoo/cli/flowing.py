@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lmzoo import reading
+from lmzoo.decoding import replaced_text
 from lmzoo.inputs import STDIN as STDIN
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def text_blocks(name: str | File, decoding: Decoding | None = None) -> Iterator[
 def tell_replaced(decoding: Decoding) -> None:
     """Note how much of what was read was no text in its encoding, where that is replaced."""
     if decoding.n_replaced:
-        click.echo(f"note: {decoding.n_replaced} invalid sequences of bytes are replaced by U+FFFD", err=True)
+        click.echo(f"note: {replaced_text(decoding.n_replaced)}", err=True)
 
 
 def lines_of(name: str, decoding: Decoding | None = None) -> Iterator[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import re
 import sys
 import zlib
@@ -98,6 +96,21 @@ def _zstandard() -> Any:
     return zstandard
 
 
+# each library is loaded by whoever reads a file of its kind
+
+
+def _xz_stream() -> _Stream:
+    import lzma
+
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ)
+
+
+def _bzip2_stream() -> _Stream:
+    import bz2
+
+    return bz2.BZ2Decompressor()
+
+
 def _zstd_stream() -> _Stream:
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -115,11 +128,11 @@ class _Format:
 
 _FORMATS = (
     _Format(name="gzip", magic=re.compile(rb"\x1f\x8b\x08"), stream=_Gzip),
-    _Format(name="xz", magic=re.compile(rb"\xfd7zXZ\x00"), stream=lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
+    _Format(name="xz", magic=re.compile(rb"\xfd7zXZ\x00"), stream=_xz_stream),
     # the second is a frame to be skipped, which some writers begin with
     _Format(name="zstd", magic=re.compile(rb"\x28\xb5\x2f\xfd|P\x2a\x4d\x18"), stream=_zstd_stream),
     # a text may start with BZh and a digit too, but not with those of pi, or of its root, behind it
-    _Format(name="bzip2", magic=re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), stream=bz2.BZ2Decompressor),
+    _Format(name="bzip2", magic=re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), stream=_bzip2_stream),
 )
 _OTHERS = {b"PK\x03\x04": "zip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "rar"}
 _STARTS = (b"\x1f\x8b\x08", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"P\x2a\x4d\x18", b"BZh", *_OTHERS)

@@ -194,7 +194,7 @@ class TestScore:
         for command in ("score", "rank"):
             status, _, err = typed(command, models["char"], "--invalid", "replace", stdin=b"th\xff c\xffat")
             assert status == 0
-            assert "note: 2 invalid sequences of bytes are replaced by U+FFFD" in err
+            assert "note: 2 invalid sequences of bytes were replaced by U+FFFD" in err
 
     def test_scores_that_are_no_numbers_end_in_status_2(self, typed, models, monkeypatch):
         model = storage.load(models["word"])

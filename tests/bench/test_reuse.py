@@ -47,7 +47,7 @@ NOT_DECIDING: dict[str, st.SearchStrategy[Any]] = {
 }
 FACTS = CorpusFacts(
     **{"name": "text", "normalize": "none", "tokenizer": "char", "documents": "file", "min_freq": 1, "n_symbols": 3},
-    **{"sha256": "1" * 64, "vocab_fingerprint": "2" * 16, "test_overlap": 0.0},
+    **{"sha256": "1" * 64, "vocab_fingerprint": "2" * 16, "test_overlap": 0.0, "vocabulary_of": "kenlm:a.arpa"},
     **{name: 1 for name in CorpusFacts.model_fields if name.startswith("n_") and name != "n_symbols"},
 )
 

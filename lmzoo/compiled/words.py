@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def _shares(data_N: Bytes) -> list[int]:
 def _table(n_words: int) -> tuple[npt.NDArray[np.int32], Any]:
     """A table that is at most half full with so many words, and how far a hash is shifted for it."""
     bits = max(int(2 * n_words - 1).bit_length(), 1) if n_words else 1
-    return np.zeros(1 << bits, np.int32), np.uint64(64 - bits)
+    return _mapped(1 << bits, np.int32), np.uint64(64 - bits)
 
 
 def _number_share(
@@ -87,9 +88,8 @@ def _number_share(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Number the words and LFs of `data_N[at:end]`: hashes of the different words and their first bounds."""
     bits = _FIRST_BITS
-    hashes_K = np.empty(1 << (bits - 1), np.uint64)
-    bounds_Kx2 = np.empty((1 << (bits - 1), 2), np.int64)
-    slots = np.zeros(1 << bits, np.int32)
+    hashes_K, bounds_Kx2 = _mapped(1 << (bits - 1), np.uint64), _mapped(1 << bits, np.int64).reshape(-1, 2)
+    slots = _mapped(1 << bits, np.int32)
     n_tokens = n_words = 0
     while True:
         at, n_tokens, n_words = _number(
@@ -98,10 +98,19 @@ def _number_share(
         if at == end:
             return hashes_K[:n_words], bounds_Kx2[:n_words]
         bits += 1
-        slots = np.zeros(1 << bits, np.int32)
+        slots = _mapped(1 << bits, np.int32)
         _fill(slots, np.uint64(64 - bits), hashes_K)
-        hashes_K = np.concatenate((hashes_K, np.empty_like(hashes_K)))
-        bounds_Kx2 = np.concatenate((bounds_Kx2, np.empty_like(bounds_Kx2)))
+        fewer_hashes, fewer_bounds = hashes_K, bounds_Kx2
+        hashes_K, bounds_Kx2 = _mapped(1 << (bits - 1), np.uint64), _mapped(1 << bits, np.int64).reshape(-1, 2)
+        hashes_K[: len(fewer_hashes)], bounds_Kx2[: len(fewer_bounds)] = fewer_hashes, fewer_bounds
+
+
+def _mapped(n: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Zeros in memory of their own, which the system has back as soon as they are gone.
+
+    What the allocator gave to a thread and got back may stay with the thread.
+    """
+    return np.frombuffer(mmap.mmap(-1, n * np.dtype(dtype).itemsize), dtype)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

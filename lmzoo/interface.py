@@ -34,6 +34,7 @@ class LanguageModel(Protocol[State]):
         is_adaptive: it learns from the text it scores; its rows are starred.
         cells_at_once (optional): how many tokens, rows x columns, `logprobs` is best handed at a time.
         device (optional): where it computes; its `move_to(device)` takes it elsewhere.
+        file_bytes (optional): of a model that stays in the file it was read from, what that takes.
 
     `State` is an opaque value: never changed, forked for free by keeping it.
     """

@@ -69,6 +69,8 @@ def to_bytes(model: LanguageModel[Any]) -> bytes:
 
 def _pieces(model: LanguageModel[Any]) -> Iterator[bytes | memoryview]:
     """The bytes of a model's file, array by array.  Raises `StorageError` at once, not at the first piece."""
+    if hasattr(model, "file_bytes"):
+        raise StorageError(f"{type(model).__name__} cannot be saved: it stays where it was read from; keep that")
     if not isinstance(model, Storable) or stored_path(model.kind) is None:
         raise StorageError(f"{type(model).__name__} cannot be saved: it is no kind of model that a file can name")
     options, arrays = model.to_parts()

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lmzoo
-from benchmarks import footprint, growth, kenlm_binaries, peers, reading
+from benchmarks import adapted, footprint, growth, kenlm_binaries, peers, reading
 from benchmarks.contests import CONTESTS, Action, Contest, Side
 from benchmarks.footprint import Counting
 from benchmarks.growth import Point
@@ -358,3 +358,27 @@ class TestReading:
     def test_a_process_that_fails_says_why(self, tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match=r"reads word ended with 1: FileNotFoundError"):
             reading.measured(tmp_path / "none", "word", 1, tmp_path / "none")
+
+
+class TestAdapted:
+    """KenLM's figures through the adapter."""
+
+    def test_without_kenlm_it_says_how_to_get_it(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.delenv("KENLM_BIN", raising=False)
+        assert adapted.main() == 2
+        assert re.search(r"python -m pip install kenlm|KENLM_BIN is not set", capsys.readouterr().err)
+
+    def test_each_order_is_estimated_read_and_scored(self, tmp_path: Path) -> None:
+        if (reason := adapted.missing()) is not None:
+            pytest.skip(reason)
+        lines = (GOLDEN / "market.txt").read_text(encoding="utf-8").splitlines()
+        text = "\n".join(line.replace("river", "<unk>") for line in lines)
+        corpus = corpus_from_texts({"train": text, "valid": lines[0], "test": lines[1]}, tokens="word", own_unk=True)
+        *_, row = adapted.lines(tmp_path, corpus, (2,))
+        # KenLM's own program, on the text that KenLM can read
+        for line, cell in ((lines[0], 2), (lines[1], 4)):
+            spelled = write_lines(tmp_path / "spelled.txt", [line.replace("river", "UNKTOK")])
+            wanted = kenlm_binaries.query(tmp_path / "2.arpa", spelled)
+            assert float(row.split("|")[cell]) == pytest.approx(wanted, rel=1e-4)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lmzoo
-from lmzoo.conformance import check_language_model
+from lmzoo.conformance import check_language_model, quick_check
 from lmzoo.corpus import encode_split
 from lmzoo.errors import MissingDeviceError, MissingLibraryError, OptionValueError, SpecError, StorageError
 from lmzoo.registry import available_models, recorded_options
@@ -177,9 +177,15 @@ class TestFigures:
             "probability.strings_sum_to_one"
         }
 
-    def test_the_contract_in_bfloat16(self, llama: Path) -> None:
+    def test_bfloat16_is_held_to_less(self, llama: Path) -> None:
         model = opened(llama, ",dtype=bfloat16")
-        assert {r.name: r.message for r in check_language_model(model) if r.status == "failed"} == {}
+        assert {r.name: r.message for r in quick_check(model) if r.status == "failed"} == {}
+        nats, exact = (
+            -m.logprobs(m.vocab.encode(TEXT[:40])[None, :], m.initial_state())[0] for m in (model, opened(llama))
+        )
+        # eight bits of each product, over two layers
+        assert nats.sum() == pytest.approx(exact.sum(), rel=2e-2)
+        assert nats.sum() != pytest.approx(exact.sum(), rel=1e-6)
 
 
 class TestCost:
@@ -352,6 +358,13 @@ class TestFaults:
             lmzoo.read_model("hf:nowhere")
         with pytest.raises(StorageError, match="it is a file; name the folder that it is in"):
             opened(gpt2 / "config.json")
+
+
+def test_it_stays_in_its_folder(gpt2: Path, tmp_path: Path) -> None:
+    model = opened(gpt2)
+    assert model.file_bytes == (gpt2 / "model.safetensors").stat().st_size
+    with pytest.raises(StorageError, match="HfModel cannot be saved: it stays where it was read from"):
+        lmzoo.save(model, tmp_path / "model.lm")
 
 
 def test_a_record_knows_the_folder_by_name_and_content(gpt2: Path, tmp_path: Path) -> None:

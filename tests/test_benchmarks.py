@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lmzoo
-from benchmarks import adapted, footprint, growth, kenlm_binaries, peers, reading
+from benchmarks import adapted, footprint, growth, kenlm_binaries, peers, reading, startup
 from benchmarks.contests import CONTESTS, Action, Contest, Side
 from benchmarks.footprint import Counting
 from benchmarks.growth import Point
@@ -382,3 +382,11 @@ class TestAdapted:
             spelled = write_lines(tmp_path / "spelled.txt", [line.replace("river", "UNKTOK")])
             wanted = kenlm_binaries.query(tmp_path / "2.arpa", spelled)
             assert float(row.split("|")[cell]) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_what_starting_takes_is_told_of_each_case_once() -> None:
+    title, _, *rows = startup.lines(1)
+    assert title == "| what | wall s | processor s | promised s |"
+    assert [row.split("`")[1] for row in rows] == list(startup.CASES)
+    # no process is free
+    assert all(float(cell) > 0 for row in rows for cell in row.split(" | ")[1:3])

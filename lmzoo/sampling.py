@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.corpus import encode_split
-from lmzoo.errors import InputError, described, require_kind, require_number, require_whole
+from lmzoo.errors import InputError, NotNormalizedError, described, require_kind, require_number, require_whole
 from lmzoo.evaluation import token_nats
-from lmzoo.interface import LanguageModel, require_model
+from lmzoo.interface import LanguageModel, LogProbs, require_model
 from lmzoo.normalizers import named_normalizer
 from lmzoo.vocab import Vocab
 
@@ -71,7 +71,7 @@ class Continuation:
         if self.is_over:
             return False
         vocab = self._model.vocab
-        logprobs_V = self._model.next_logprobs(self._state)[0]
+        logprobs_V = _next_logprobs(self._model, self._state)
         p_V = _probabilities(logprobs_V, vocab.unk_id, *self._cut)
         drawn = int(self._rng.choice(len(p_V), p=p_V))
         self.logprob += float(logprobs_V[drawn])
@@ -185,7 +185,7 @@ def top_k(
     require_kind(prefix, str, "prefix", "a text")
     require_whole(k, "k", 1)
     ids_C = _candidates(model.vocab, all_symbols, prefix)
-    logprobs_C = model.next_logprobs(_state_after(model, model.vocab.encode(context)))[0][ids_C]
+    logprobs_C = _next_logprobs(model, _state_after(model, model.vocab.encode(context)))[ids_C]
     k = min(k, len(ids_C))
     if not k:
         return []
@@ -214,6 +214,18 @@ def _state_after(model: LanguageModel[Any], ids: npt.NDArray[np.int32]) -> Any:
     if len(ids):
         _, state = model.logprobs(ids[None, :], state)
     return state
+
+
+def _next_logprobs(model: LanguageModel[Any], state: Any) -> LogProbs:
+    """ln p of every symbol that may come next, shape (V,).  Raises `NotNormalizedError` where nothing can be chosen."""
+    logprobs_V: LogProbs = model.next_logprobs(state)[0]
+    # the largest of values one of which is NaN is NaN
+    if not logprobs_V.max() > -np.inf:
+        raise NotNormalizedError(
+            "the model has no probabilities for what comes next, only NaN or zero; what is wrong with it is told by: "
+            "python -m lmzoo check"
+        )
+    return logprobs_V
 
 
 def _probabilities(

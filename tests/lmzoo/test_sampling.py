@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmzoo import sampling
-from lmzoo.errors import InputError
-from lmzoo.sampling import rank, sample, top_k
+from lmzoo.errors import InputError, NotNormalizedError
+from lmzoo.sampling import Continuation, rank, sample, top_k
 from lmzoo.vocab import build_vocab
 
 from .toy import FixedModel, HistoryModel, UniformModel
@@ -160,6 +160,42 @@ class TestNucleus:
         assert set(sample(model, "", 50, top_p=1e-9)) == {"a"}
 
 
+class TestContinuation:
+    def test_it_is_the_sample_token_by_token(self):
+        written = Continuation(HistoryModel(CHARS), "ab", seed=3)
+        texts = [written.text]
+        while len(written.ids) < 9 and written.grow():
+            texts.append(written.text)
+        assert texts == [sample(HistoryModel(CHARS), "ab", n, seed=3) for n in range(8)]
+
+    def test_its_logprob_is_the_models_own(self):
+        # drawn at another temperature, among the best alone: of what was drawn it is the sum of the model's ln p
+        model = FixedModel(LINES, {"a": 0.5, "b": 0.3, "</s>": 0.2})
+        written = Continuation(model, "ab", seed=1, temperature=3.0)
+        while written.grow():
+            pass
+        drawn = written.text.removeprefix("ab")
+        expected = sum(math.log(model.probabilities[c]) for c in drawn) + math.log(0.2)
+        assert written.logprob == pytest.approx(expected)
+        assert written.is_over
+
+    @given(st.integers(0, 999), st.sampled_from(["a", "ab", "ca ", "aaaa"]))
+    def test_a_text_ends_where_the_stop_first_starts(self, seed, stop):
+        model = FixedModel(CHARS, {"a": 0.5, "b": 0.2, "c": 0.2, " ": 0.1})
+        free = sample(model, "a", 30, seed=seed)
+        end = free.find(stop, 1)
+        assert sample(model, "a", 30, seed=seed, stop=stop) == (free if end < 0 else free[:end])
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+@pytest.mark.parametrize("ask", [lambda m: sample(m, "a"), lambda m: sample(m, temperature=0), lambda m: top_k(m, "a")])
+def test_nothing_is_chosen_where_there_are_no_probabilities(ask, value, monkeypatch):
+    model = UniformModel(CHARS)
+    monkeypatch.setattr(model, "next_logprobs", lambda state: np.full((len(state), len(CHARS)), value))
+    with pytest.raises(NotNormalizedError, match="the model has no probabilities for what comes next"):
+        ask(model)
+
+
 class TestRank:
     def test_the_sum_of_logs_by_hand(self):
         model = FixedModel(LINES, {"a": 0.5, "b": 0.25, "</s>": 0.25})
@@ -207,6 +243,18 @@ class TestTopK:
     def test_it_looks_at_the_context(self):
         model = HistoryModel(CHARS)
         assert len({tuple(t.token for t in top_k(model, context, 3)) for context in ("", "a", "ab", "ba")}) > 1
+
+    def test_markers_can_be_left_out(self):
+        model = FixedModel(LINES, {"</s>": 0.5, "<unk>": 0.2, "a": 0.2, "b": 0.1})
+        assert [t.token for t in top_k(model, "", 3)] == ["</s>", "<unk>", "a"]
+        assert [t.token for t in top_k(model, "", 2, all_symbols=False)] == ["a", "b"]
+        assert "<unk>" not in {t.token for t in top_k(UniformModel(CHARS), "", 9, all_symbols=False)}
+
+    def test_a_word_is_completed(self):
+        vocab = build_vocab(["bat ball cat"], tokenizer="word", normalizer="lower")
+        model = FixedModel(vocab, {"cat": 0.5, "bat": 0.3, "ball": 0.2})
+        assert [t.token for t in top_k(model, "", 9, prefix="BA")] == ["bat", "ball"]
+        assert top_k(model, "", 9, prefix="x") == []
 
     def test_k_is_at_least_one(self):
         with pytest.raises(InputError, match="k must be at least 1, got 0"):

@@ -18,14 +18,19 @@ _UNITS = {"byte": "Bits per byte", "char": "Bits per character"}
 
 
 def across_tables(summary: Path) -> list[Table]:
-    """A table for each text of `tables/summary.csv` that more than one vocabulary was tried on."""
+    """A table for each text of `tables/summary.csv` whose models have no ranking by perplexity in common."""
     texts: dict[tuple[str, ...], list[Cells]] = {}
     for row in rows_of_csv(summary):
         texts.setdefault(tuple(row[key] for key in _TEXT), []).append(row)
     beside = summary.with_name("across.csv")
     contests = rows_of_csv(beside) if beside.exists() else []
-    several = [rows for rows in texts.values() if len({row["vocab_fingerprint"] for row in rows} - {""}) > 1]
-    return [_table(rows, contests) for rows in several]
+    return [_table(rows, contests) for rows in texts.values() if _is_worth_a_table(rows)]
+
+
+def _is_worth_a_table(rows: Sequence[Cells]) -> bool:
+    """As the report has it: several vocabularies, or a code of what the tokens do not tell."""
+    has_code_alone = any(_is_code(row) and row["status"] == "ok" and not row["test_perplexity"] for row in rows)
+    return has_code_alone or len({row["vocab_fingerprint"] for row in rows} - {""}) > 1
 
 
 def _table(rows: Sequence[Cells], contests: Sequence[Cells]) -> Table:

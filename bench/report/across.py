@@ -138,11 +138,17 @@ def text_of(group: Group) -> Group:
 
 
 def across_of(groups: Mapping[Group, Sequence[Row]]) -> list[Across]:
-    """The texts that more than one vocabulary was tried on."""
+    """The texts whose models have no ranking by perplexity in common."""
     found: dict[Group, list[Row]] = {}
     for group, rows in groups.items():
         found.setdefault(text_of(group), []).extend(rows)
-    return [Across(rows=rows) for rows in found.values() if len({row.group for row in rows if row.group.sha256}) > 1]
+    return [Across(rows=rows) for rows in found.values() if _is_worth_a_table(rows)]
+
+
+def _is_worth_a_table(rows: Sequence[Row]) -> bool:
+    """Whether no ranking by perplexity has all: several vocabularies, or a code of what the tokens do not tell."""
+    has_code_alone = any(row.family == "coder" and row.measured and row.test_perplexity is None for row in rows)
+    return has_code_alone or len({row.group for row in rows if row.group.sha256}) > 1
 
 
 def bits_of(row: Row, unit: Unit) -> float | None:

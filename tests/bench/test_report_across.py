@@ -287,3 +287,15 @@ def test_unlike_pieces_are_shown_and_not_judged(tmp_path: Path) -> None:
     shifted = [BYTES + 1, BYTES - 1] * (N_PIECES // 2)
     found = compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0, sizes=shifted)])
     assert [(change.judgement, change.remark) for change in found.changes] == [("not judged", NO_TEST)]
+
+
+def test_a_code_without_a_perplexity_is_worth_the_table_for_one_tokenizer_too(tmp_path: Path) -> None:
+    code = scored("ppmd", "char", 1.9, family="coder")
+    assert code.measured is not None
+    none = Figure(reason="the code is that of the text, which the tokens do not give back")
+    test = code.measured.test.model_copy(update={"perplexity": none, "perplexity_no_oov": none})
+    code = code.model_copy(update={"measured": code.measured.model_copy(update={"test": test})})
+    folder = built(tmp_path / "run", [scored("kn5", "char", 2.2), code])
+    (table,) = across_tables(folder / "tables" / "summary.csv")
+    assert list(table.columns[0].cells) == ["ppmd*", "kn5"]
+    assert "Across tokenizers and vocabularies" in (folder / "report.md").read_text(encoding="utf-8")

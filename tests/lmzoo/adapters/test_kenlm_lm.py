@@ -207,7 +207,7 @@ class TestBinaries:
         with pytest.raises(StorageError, match=message):
             self.inspected(tmp_path, self.binary(**changes)[:cut])
 
-    def test_what_kenlm_built(self, tmp_path: Path, golden_folder: Path, kenlm: Any) -> None:
+    def test_what_kenlm_built(self, tmp_path: Path, kenlm: Any) -> None:
         """Where KenLM's programs are: all structures say the same."""
         from benchmarks import kenlm_binaries
 

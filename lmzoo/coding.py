@@ -9,12 +9,14 @@ more: where the tokens give back the text and none is out of vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from lmzoo.corpus import Split
 from lmzoo.normalizers import named_normalizer
 from lmzoo.segments import Segments
 from lmzoo.tally import Tally
 from lmzoo.tokens import normalized
+from lmzoo.vocab import Vocab
 
 
 def coded_bytes(split: Split) -> bytes:
@@ -22,10 +24,16 @@ def coded_bytes(split: Split) -> bytes:
     if split.n_tokens == split.encoded_with(split.vocab).n_tokens:
         return _as_bytes(split)
     last = len(split) - 1
-    cut = split.vocab.decode(split.ids_N[split.starts_D1[last] :].tolist())
     # running text is one document of many segments
     before = b"" if split.documents == "running" else _bytes_of(split, last)
-    return before + cut.encode("utf-8", "surrogatepass")
+    return before + _written(split.vocab, split.ids_N[split.starts_D1[last] :].tolist())
+
+
+def _written(vocab: Vocab, ids: Sequence[int]) -> bytes:
+    """The bytes of tokens; the last of them may be a part of a character, which no text could hold."""
+    if vocab.cutter.by_words:
+        return vocab.decode(ids).encode("utf-8", "surrogatepass")
+    return b"".join(b"\n" if i == vocab.eos_id else vocab.cutter.spelled(vocab.tokens[i]) for i in ids)
 
 
 def _as_bytes(split: Split) -> bytes:

@@ -31,6 +31,12 @@ def test_every_character_is_coded_once(tokens: str, documents: str, lines: list[
     assert coded.decode().rstrip("\n").split("\n") == lines
 
 
+def test_a_document_that_is_cut_inside_a_character_is_coded_up_to_there() -> None:
+    # e5 b1 b1 is 山: of the six tokens, three are the a and two of its bytes
+    train = corpus(train="a山b\n", tokens="byte", documents="file").with_train_fraction(0.5).train
+    assert coded_bytes(train) == b"a\xe5\xb1"
+
+
 def test_what_the_normaliser_changes_is_not_coded() -> None:
     assert coded_bytes(corpus(test="The É 1!\n", normalize="lower").test) == "the é 1!\n".encode()
 

@@ -26,8 +26,6 @@ EXAMPLE = ROOT / "examples" / "your_model"
 
 # the tutorial's model with a fault each
 BROKEN = """
-import time
-import numpy as np
 import interpolated
 from lmzoo.registry import ModelEntry
 
@@ -46,19 +44,12 @@ class RaisingTrainer(interpolated.Trainer):
     def steps(self, *arguments):
         raise ZeroDivisionError("nothing was counted")
 
-class HangingTrainer(interpolated.Trainer):
-    def steps(self, *arguments):
-        while True:
-            time.sleep(1)
-        yield
-
 def _entry(name, trainer):
     trainer = f"broken_models:{trainer}"
     return ModelEntry(name=name, description="", config="interpolated:Config", trainer=trainer, family="counting")
 
 LEAKS = _entry("leaks", "LeakingTrainer")
 RAISES = _entry("raises", "RaisingTrainer")
-HANGS = _entry("hangs", "HangingTrainer")
 TEXT = "no entry"
 OTHER = _entry("another", "LeakingTrainer")
 """
@@ -82,7 +73,7 @@ def packages(tmp_path, monkeypatch):
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     install(folder, project["name"], project["entry-points"][registry.ENTRY_POINTS])
     (folder / "broken_models.py").write_text(BROKEN)
-    faults = {name: f"broken_models:{name.upper()}" for name in ("leaks", "raises", "hangs", "text", "other")}
+    faults = {name: f"broken_models:{name.upper()}" for name in ("leaks", "raises", "text", "other")}
     (folder / "leaves.py").write_text("import sys\nsys.exit(7)\n")
     unloadable = {"absent": "no_such_module:ENTRY", "leaves": "leaves:ENTRY"}
     install(folder, "broken", faults | unloadable | {"trigram": "broken_models:LEAKS"})
@@ -183,9 +174,9 @@ class TestBroken:
 
     @pytest.mark.slow
     def test_all_are_ranked_or_told_of_by_the_harness(self, packages, tmp_path):
-        models = "bigram,interpolated,leaks,raises,hangs"
+        models = "bigram,interpolated,leaks,raises"
         out = tmp_path / "run"
-        options = ["--models", models, "--quick", "--time-limit", "4", "--out", str(out), "--threads", "1"]
+        options = ["--models", models, "--quick", "--out", str(out), "--threads", "1"]
         done = subprocess.run(
             [sys.executable, "-m", "bench.run", *options], cwd=tmp_path, capture_output=True, text=True, check=False
         )
@@ -197,7 +188,6 @@ class TestBroken:
             "interpolated": "ok",
             "leaks": "invalid",
             "raises": "failed",
-            "hangs": "timed_out",
         }
         assert float(table["bigram"]["test_perplexity"]) < float(table["interpolated"]["test_perplexity"])
         assert "nothing was counted" in table["raises"]["reason"]

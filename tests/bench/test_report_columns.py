@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.report.across import ACROSS_COLUMNS
 from bench.report.scaling import SCALING_COLUMNS
 from bench.report.tables import CURVE_COLUMNS, SIGNIFICANCE_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
 
@@ -18,6 +19,7 @@ TABLES = {
     "curves.csv": CURVE_COLUMNS,
     "targets.csv": TARGET_COLUMNS,
     "significance.csv": SIGNIFICANCE_COLUMNS,
+    "across.csv": ACROSS_COLUMNS,
     "scaling.csv": SCALING_COLUMNS,
 }
 

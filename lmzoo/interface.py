@@ -15,6 +15,7 @@ import numpy.typing as npt
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
 from lmzoo.errors import InputError, described
+from lmzoo.parts import Policy
 from lmzoo.vocab import Vocab
 
 State = TypeVar("State")
@@ -34,6 +35,7 @@ class LanguageModel(Protocol[State]):
         is_adaptive: it learns from the text it scores; its rows are starred.
         cells_at_once (optional): how many tokens, rows x columns, `logprobs` is best handed at a time.
         device (optional): where it computes; its `move_to(device)` takes it elsewhere.
+        documents (optional): how its training text was cut, where its having a `</s>` does not tell.
         file_bytes (optional): of a model that stays in the file it was read from, what that takes.
 
     `State` is an opaque value: never changed, forked for free by keeping it.
@@ -197,6 +199,12 @@ def cumulative_nats(coder: Coder, train: Split, test: Split, ends: Sequence[int]
     """The nats of a test text up to each of some bytes, and of all of it; None for a coder that cannot tell."""
     own = getattr(coder, "cumulative_nats", None)
     return None if own is None else own(train, test, ends)
+
+
+def policy_of(model: LanguageModel[Any]) -> Policy:
+    """How a text is cut for a model where nothing else is asked: as its training text was."""
+    own: Policy | None = getattr(model, "documents", None)
+    return own or ("file" if model.vocab.eos_id is None else "line")
 
 
 def device_of(model: LanguageModel[Any]) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lmzoo.corpus import encode_split
 from lmzoo.errors import InputError, NotNormalizedError, described, require_kind, require_number, require_whole
 from lmzoo.evaluation import token_nats
-from lmzoo.interface import LanguageModel, LogProbs, require_model
+from lmzoo.interface import LanguageModel, LogProbs, policy_of, require_model
 from lmzoo.normalizers import named_normalizer
 from lmzoo.vocab import Vocab
 
@@ -165,7 +165,7 @@ def text_logprobs(model: LanguageModel[Any], texts: Sequence[str]) -> list[float
     require_model(model)
     for number, text in enumerate(texts, start=1):
         require_kind(text, str, f"text {number}", "a str")
-    split = encode_split("texts", texts, model.vocab, "file" if model.vocab.eos_id is None else "line")
+    split = encode_split("texts", texts, model.vocab, policy_of(model))
     nats_N = token_nats(model, split)
     return [-float(nats_N[a:b].sum()) for a, b in pairwise(split.starts_D1.tolist())]
 

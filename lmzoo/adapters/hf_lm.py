@@ -91,6 +91,8 @@ class HfModel:
     is_normalized = True
     is_adaptive = False
     kernel_name = "transformers"
+    # its end token ends texts, not lines
+    documents = "file"
 
     def __init__(self, network: Any, symbols: Symbols, window: int, *, device: str, file_bytes: int) -> None:
         import torch

@@ -186,9 +186,10 @@ class _Scoring:
 
 def policy_for(model: LanguageModel[Any], documents: str | None = None) -> Policy:
     """How a text is cut into documents: as asked, else as the model's training text was."""
+    from lmzoo.interface import policy_of
     from lmzoo.parts import named_policy
 
-    return named_policy(documents or ("file" if model.vocab.eos_id is None else "line"))
+    return policy_of(model) if documents is None else named_policy(documents)
 
 
 def _splits(model: LanguageModel[Any], name: str, blocks: Iterator[str], policy: Policy) -> Iterator[Split]:

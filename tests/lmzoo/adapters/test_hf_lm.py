@@ -15,6 +15,7 @@ import lmzoo
 from lmzoo.conformance import check_language_model, quick_check
 from lmzoo.corpus import encode_split
 from lmzoo.errors import MissingDeviceError, MissingLibraryError, OptionValueError, SpecError, StorageError
+from lmzoo.interface import policy_of
 from lmzoo.registry import available_models, recorded_options
 from tests.bigram import TEXT
 
@@ -358,6 +359,14 @@ class TestFaults:
             lmzoo.read_model("hf:nowhere")
         with pytest.raises(StorageError, match="it is a file; name the folder that it is in"):
             opened(gpt2 / "config.json")
+
+
+def test_a_text_is_one_document_for_it(gpt2: Path) -> None:
+    # its end token ends texts, so that none is charged here
+    model = opened(gpt2)
+    assert policy_of(model) == "file"
+    ((_, logprob),) = lmzoo.rank(model, ["the cat"])
+    assert logprob == pytest.approx(-sum(slow_nats(gpt2, "the cat")), abs=1e-4)
 
 
 def test_it_stays_in_its_folder(gpt2: Path, tmp_path: Path) -> None:

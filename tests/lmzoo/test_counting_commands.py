@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import lmzoo
-from lmzoo.cli import run
 from lmzoo.cli.info import facts_of
 from lmzoo.ngram.arpa import read_arpa, write_arpa
 from lmzoo.ngram.sparsity import bytes_by_order
+from tests.lmzoo.typing_at import table
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
 
@@ -24,22 +24,6 @@ def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("counting") / "text.txt"
     path.write_text(TEXT, encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command and give its status, output and error text."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = run([str(a) for a in arguments])
-        return status, *capsys.readouterr()
-
-    return call
-
-
-def table(text: str) -> list[dict[str, str]]:
-    header, *rows = [line.split("\t") for line in text.splitlines()]
-    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def trained(spec: str, text_file: Path, **options: Any) -> Any:

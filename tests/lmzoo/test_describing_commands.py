@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import lmzoo
 from lmzoo.card import Card
-from lmzoo.cli import run
 from lmzoo.cli.cards import markdown, shown
-
-Typed = Callable[..., tuple[int, str, str]]
+from tests.lmzoo.typing_at import Typed
 
 TEXT = "the cat sat on the mat\nthe dog sat on the | cat\na dog\u00a0ate <unk> the mat\n" * 20
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Run a command and give its status, output and error text."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = run([str(a) for a in arguments])
-        return status, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from lmzoo.normalizers import NORMALIZERS
 from lmzoo.parts import cut_segments
 from lmzoo.reading import decode_blocks
 from lmzoo.registry import ModelEntry
+from tests.lmzoo.typing_at import table
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
 
@@ -45,25 +46,6 @@ def models(tmp_path_factory):
             )
             for tokens in ("word", "char")
         }
-
-
-@pytest.fixture
-def typed(monkeypatch, capsys):
-    """Run a command, standard input given, and give its status, output and error text."""
-
-    def call(*arguments, stdin=b""):
-        stream = io.TextIOWrapper(io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin))
-        monkeypatch.setattr(sys, "stdin", stream)
-        status = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
-
-
-def table(text):
-    header, *rows = [line.split("\t") for line in text.splitlines()]
-    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 class TestDocumentsAsTheyArrive:

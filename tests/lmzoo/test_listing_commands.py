@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lmzoo.cli import run
 from lmzoo.sources import files, hub
-
-Typed = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Run a command and give its status, output and error text."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        status = run([str(a) for a in arguments])
-        return status, *capsys.readouterr()
-
-    return call
+from tests.lmzoo.typing_at import Typed, table
 
 
 @pytest.fixture
@@ -31,11 +17,6 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LMZOO_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(files, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "data"
-
-
-def table(text: str) -> list[dict[str, str]]:
-    header, *rows = [line.split("\t") for line in text.splitlines()]
-    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def facts_of(typed: Typed, name: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import json
 import math
 import os
@@ -22,6 +21,7 @@ from lmzoo.cli import run, scoring
 from lmzoo.cli.group import cli
 from lmzoo.conformance import CheckResult
 from lmzoo.mixture import MixtureModel
+from tests.lmzoo.typing_at import table
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
 
@@ -56,26 +56,6 @@ def _trained(path, text_file, tokens):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return lmzoo.save(lmzoo.train("trigram", lmzoo.load_corpus(text_file, tokens=tokens)), path)
-
-
-@pytest.fixture
-def typed(monkeypatch, capsys):
-    """Run a command, standard input given, and give its status, output and error text."""
-
-    def call(*arguments, stdin=b""):
-        stream = io.TextIOWrapper(io.BytesIO(stdin.encode() if isinstance(stdin, str) else stdin))
-        monkeypatch.setattr(sys, "stdin", stream)
-        status = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return call
-
-
-def table(text):
-    """The rows of a table with a header as dicts."""
-    header, *rows = [line.split("\t") for line in text.splitlines()]
-    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def process(*arguments, stdin=b"", **environment):

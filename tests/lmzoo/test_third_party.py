@@ -18,7 +18,6 @@ import pytest
 
 import lmzoo
 from lmzoo import registry
-from lmzoo.cli import run
 from lmzoo.errors import MissingLibraryError, NewerFileError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +56,8 @@ OTHER = _entry("another", "LeakingTrainer")
 
 def install(folder: Path, package: str, points: dict[str, str]) -> None:
     """What pip leaves behind: how `importlib.metadata` finds the entry points of a package."""
-    made = folder / f"{package}-0.1.0.dist-info"
+    # its name ends at the first hyphen
+    made = folder / f"{package.replace('-', '_')}-0.1.0.dist-info"
     made.mkdir()
     (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1.0\n")
     lines = "".join(f"{name} = {value}\n" for name, value in points.items())
@@ -86,15 +86,6 @@ def packages(tmp_path, monkeypatch):
     entries.cache_clear()
     for name in ("interpolated", "broken_models"):
         sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def typed(capsys):
-    def call(*arguments):
-        status = run([str(a) for a in arguments])
-        return status, *capsys.readouterr()
-
-    return call
 
 
 def rows(text):

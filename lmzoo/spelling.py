@@ -20,8 +20,9 @@ _BLOCK_TOKENS = 1 << 14
 class Spelling:
     """What an out-of-vocabulary token is charged for bits per character: its spelling by a character unigram.
 
-    The characters of the training text with add-one smoothing, a mark that ends a token (0 where all tokens are single
-    characters), and an escape to a code point chosen uniformly for characters never seen.
+    The characters of the training text with add-one smoothing, a mark that ends a token, and an escape to a code point
+    chosen uniformly for characters never seen.  Where all tokens are single characters, `counts` are those of the
+    characters that are no symbols, and there is no mark (`n_ends` 0).
     """
 
     counts: Mapping[str, int]

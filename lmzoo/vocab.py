@@ -295,8 +295,19 @@ def vocab_of(
         tokenizer_state=tokenizer.state,
         own_unk=own_unk,
         min_freq=min_freq,
-        spelling=spelling_of(tokens.different, tokens.counts_K, has_ends=not tokenizer.is_single),
+        spelling=_spelling(tokens, kept, is_single=tokenizer.is_single),
     )
+
+
+def _spelling(tokens: TokenCounts, kept: Sequence[int], *, is_single: bool) -> Spelling:
+    """How unknown tokens are spelled: by all characters or, where tokens are characters, by those that are no symbols.
+
+    A symbol is never unknown: to leave room for it would charge a second time for what `<unk>` said already.
+    """
+    if not is_single:
+        return spelling_of(tokens.different, tokens.counts_K, has_ends=True)
+    rare = sorted(set(range(len(tokens.different))).difference(kept))
+    return spelling_of([tokens.different[k] for k in rare], tokens.counts_K[rare], has_ends=False)
 
 
 def _with_unseen(tokens: TokenCounts, closed: Sequence[str] | None) -> tuple[Sequence[str], npt.NDArray[np.int64]]:

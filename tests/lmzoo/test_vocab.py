@@ -179,10 +179,13 @@ class TestSpelling:
         assert spelling.nats("az") == pytest.approx(-math.log(3 / 9 * (1 / 9 / 0x110000) * 3 / 9))
 
     def test_a_character_by_hand(self):
-        # "aab": cells a 3, b 2, escape 1: 6 in all; a character needs no end
-        spelling = build_vocab(["aab"]).spelling
-        assert spelling.nats("b") == pytest.approx(-math.log(2 / 6))
+        # "aaabbc": only a is a symbol, so an unknown one is b or c or new: cells b 3, c 2, escape 1; it needs no end
+        spelling = build_vocab(["aaabbc"], min_freq=3).spelling
+        assert spelling.nats("b") == pytest.approx(-math.log(3 / 6))
         assert spelling.nats("z") == pytest.approx(-math.log(1 / 6 / 0x110000))
+
+    def test_where_every_character_is_a_symbol_an_unknown_one_is_any_other(self):
+        assert build_vocab(["aab"]).spelling.nats("z") == pytest.approx(math.log(0x110000))
 
     @given(st.dictionaries(st.characters(), st.integers(1, 1000)), st.integers(0, 1000))
     def test_the_cells_add_up_to_one(self, counts, n_ends):

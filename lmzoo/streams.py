@@ -1,13 +1,17 @@
-"""The standard streams of a command: open, UTF-8, and quiet once nobody reads them."""
+"""The standard streams of a command: open, UTF-8, and quiet once nobody reads them.
+
+Standard output holds results, so where it fails the work is in vain; standard error holds notes, which may be lost.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 
 def open_closed_streams() -> None:
@@ -16,6 +20,41 @@ def open_closed_streams() -> None:
         if getattr(sys, name) is None:
             # open as long as the process lives
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
+class _Notes(io.RawIOBase):
+    """Writes to a file descriptor what it takes, and drops the rest: its reader left, or the disk is full."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def write(self, data: Any, /) -> int:
+        waiting = memoryview(data).cast("B")
+        n_bytes = len(waiting)
+        try:
+            while waiting:
+                waiting = waiting[os.write(self._fd, waiting) :]
+        except OSError:
+            # nobody is left to be told
+            pass
+        return n_bytes
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def isatty(self) -> bool:
+        return os.isatty(self._fd)
+
+
+def never_fail_on_notes() -> None:
+    """Let what cannot be told on standard error be lost, instead of ending the work that it tells of."""
+    # one that was put in its place, by a test say, is left alone
+    if sys.stderr is sys.__stderr__ and sys.stderr is not None:
+        notes = io.BufferedWriter(_Notes(sys.stderr.fileno()))
+        sys.stderr = io.TextIOWrapper(notes, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def speak_utf8() -> None:

@@ -1,7 +1,8 @@
 """The command line: arguments in, exit status out.
 
 0 fine; 1 a check failed; 2 bad arguments or input, one line `error: …` on standard error; 130 stopped by
-Ctrl-C, 143 by SIGTERM.  A reader that closes the pipe ends the command quietly.
+Ctrl-C, 143 by SIGTERM.  A reader of standard output that closes the pipe ends the command quietly; notes on standard
+error that nobody can be told are lost, and change nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from lmzoo.cli import (  # noqa: F401
 from lmzoo.cli.group import cli
 from lmzoo.cli.stopping import SignalledError, stoppable
 from lmzoo.errors import LmzooError
-from lmzoo.streams import drop_stdout, open_closed_streams, speak_utf8
+from lmzoo.streams import drop_stdout, never_fail_on_notes, open_closed_streams, speak_utf8
 
 PROGRAM = "python -m lmzoo"
 
@@ -44,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit status."""
     open_closed_streams()
     speak_utf8()
+    never_fail_on_notes()
     # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with warnings.catch_warnings(), stoppable():

@@ -23,6 +23,14 @@ _UNLIMITED = 200
 _MARKDOWN_SIGNS = str.maketrans({sign: f"&#{ord(sign)};" for sign in "|*_`\\[]"})
 
 
+class _Output(Console):
+    """Standard output, whose failures are the command's to answer."""
+
+    def on_broken_pipe(self) -> None:
+        """Without this, rich would end the program with status 1."""
+        raise
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
     """A titled table; columns named `…:` hold text, all others numbers."""
@@ -35,9 +43,9 @@ class Sheet:
 
 def print_card(card: Card, file: IO[str]) -> None:
     """The card as text."""
-    console = Console(file=file, highlight=False)
+    console = _Output(file=file, highlight=False)
     if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=max(_UNLIMITED, console.width))
+        console = _Output(file=file, highlight=False, width=max(_UNLIMITED, console.width))
     for fact, value in _facts(card):
         console.print(Text(f"{fact}: {value}"), soft_wrap=True)
     for sheet in _sheets(card):

@@ -119,6 +119,8 @@ class Decoding:
                 check_encodable(text, source)
             if text:
                 yield text
+            # not when more is asked for: of a pipe nothing more may come
+            decoder.raise_fault()
 
     def _encoding_of(self, head: bytes, source: str) -> str:
         """The encoding, with its order of bytes.  Raises `TextError` for a text of another one."""
@@ -146,21 +148,35 @@ class _Decoder:
         self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
         self._encoding, self._source = encoding, source
         self._n_bytes = 0
+        self._fault: UndecodableTextError | None = None
 
     def decode(self, data: bytes) -> str:
-        """The text of the next bytes; none are the end."""
-        self._n_bytes += len(data)
+        """The text of the next bytes; none are the end.  Of bytes with a fault, the text before it comes first."""
+        before = self._decoder.getstate()
         try:
+            self._n_bytes += len(data)
             return self._decoder.decode(data, final=data == _END)
         except UnicodeDecodeError as error:
             # what the error holds ends where these bytes do, and starts with some that were kept of those before
-            offset = self._n_bytes - len(error.object) + error.start
-            raise UndecodableTextError(
-                f"{self._source} is not {self._encoding.upper()}: byte 0x{error.object[error.start]:02x} at offset "
-                f"{offset}; name its encoding (--encoding latin-1), or have such bytes replaced (--invalid replace)"
-            ) from error
+            n_kept = len(error.object) - len(data)
+            self._fault = self._told(error, self._n_bytes - len(data) - n_kept + error.start)
+            self._decoder.setstate(before)
+            return self._decoder.decode(data[: max(error.start - n_kept, 0)])
         except UnicodeError as error:
             raise UndecodableTextError(f"{self._source} is not {self._encoding.upper()}: {error}") from error
+
+    def raise_fault(self) -> None:
+        """Raise `UndecodableTextError` where the last bytes had a fault."""
+        if self._fault is not None:
+            raise self._fault
+
+    def _told(self, error: UnicodeDecodeError, offset: int) -> UndecodableTextError:
+        fault = UndecodableTextError(
+            f"{self._source} is not {self._encoding.upper()}: byte 0x{error.object[error.start]:02x} at offset "
+            f"{offset}; name its encoding (--encoding latin-1), or have such bytes replaced (--invalid replace)"
+        )
+        fault.__cause__ = error
+        return fault
 
 
 def _canonical(encoding: str) -> str:

@@ -152,3 +152,19 @@ class TestInvalidBytes:
     def test_what_is_done_with_them_is_named(self):
         with pytest.raises(InputError, match=r"invalid='repalce'\. Did you mean 'replace'\? There are: error, replace"):
             Decoding(invalid="repalce")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "gb18030", "shift_jis", "iso2022_jp"])
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_what_stands_before_a_fault_is_given_however_the_bytes_are_cut(encoding, size):
+    text = "day\r\n日本\n"
+    # a lone second half of a pair in UTF-16, and a byte that the others have nowhere
+    bad = b"\x00\xdc" if encoding == "utf-16-le" else b"\xff"
+    data = text.encode(encoding) + bad + b"ab"
+    given = []
+    with pytest.raises(UndecodableTextError, match=f"at offset {len(data) - 2 - len(bad)};"):
+        for piece in Decoding(encoding=encoding).texts(
+            iter([data[i : i + size] for i in range(0, len(data), size)]), "x"
+        ):
+            given.append(piece)  # noqa: PERF402
+    assert "".join(given) == text.replace("\r\n", "\n")

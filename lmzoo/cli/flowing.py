@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -44,8 +44,23 @@ def lines_of(name: str, decoding: Decoding | None = None) -> Iterator[str]:
         yield from text.removesuffix("\n").split("\n")
 
 
-def documents_of(blocks: Iterator[str], policy: Policy, normalizer: Normalizer) -> Iterator[tuple[Segments, int]]:
-    """Documents in batches as they become whole, and how many blank lines each batch skipped.
+class Batch(NamedTuple):
+    """Documents that became whole together.
+
+    Attributes:
+        lines: of the text, from 1, where each segment starts.
+        n_blank: lines skipped since there is nothing but white space in them.
+        n_emptied: lines skipped, or texts, of which the normaliser leaves nothing else.
+    """
+
+    segments: Segments
+    lines: list[int]
+    n_blank: int
+    n_emptied: int
+
+
+def documents_of(blocks: Iterator[str], policy: Policy, normalizer: Normalizer) -> Iterator[Batch]:
+    """Documents in batches as they become whole.
 
     Lines and paragraphs come batch by batch, the same as from the whole text; under `file` and `running` a text is one
     document, which is whole at its end.
@@ -58,8 +73,36 @@ def documents_of(blocks: Iterator[str], policy: Policy, normalizer: Normalizer) 
         blocks = whole_paragraphs(blocks, normalizer)
     else:
         blocks = iter(["".join(blocks)])
+    n_before = 0
     for text in blocks:
-        yield cut_segments(text, policy, normalizer)
+        segments, n_skipped = cut_segments(text, policy, normalizer)
+        if policy == "file":
+            yield Batch(segments, [1] * len(segments), 0, int(is_emptied(text, normalizer)))
+            continue
+        lines, skipped = _located(text, segments)
+        n_emptied = sum(bool(line.strip()) for line in skipped)
+        yield Batch(segments, [n_before + line for line in lines], n_skipped - n_emptied, n_emptied)
+        n_before += text.count("\n")
+
+
+def is_emptied(text: str, normalizer: Normalizer) -> bool:
+    """Whether a normaliser leaves nothing of a text that is more than white space."""
+    return bool(text.strip()) and not normalizer.apply(text).strip()
+
+
+def _located(text: str, segments: Segments) -> tuple[list[int], list[str]]:
+    """On which line of a text each of its segments starts, counted from 1; and the lines that are in none."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    starts, skipped, here = [], [], 0
+    for segment in segments:
+        first, *others = segment.split("\n")
+        # equal lines are all skipped or none is
+        while lines[here] != first:
+            skipped.append(lines[here])
+            here += 1
+        starts.append(here + 1)
+        here += 1 + len(others)
+    return starts, skipped + lines[here:]
 
 
 def whole_lines(blocks: Iterator[str]) -> Iterator[str]:

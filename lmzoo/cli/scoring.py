@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _DOCUMENT_COLUMNS = ("file", "document", "tokens", "oov", "logprob", "perplexity", "perplexity_no_oov", "bits_per_char")
 _TOKEN_COLUMNS = ("file", "document", "position", "token", "logprob", "oov", "matched_order")
-
+# behind those of the figures
+_LAST_COLUMNS = ("reason", "line")
 
 _SCORE_EXAMPLES = """\b
 Examples:
@@ -42,6 +43,7 @@ Examples:
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--per-token/--per-document", help="A row per token, or per document (the default).")
 @json_lines_option
+@click.option("--text", "with_text", is_flag=True, help="The text of each document too, in a last column.")
 @click.option(
     "--documents",
     metavar="POLICY",
@@ -53,6 +55,7 @@ def score(
     files: tuple[str, ...],
     documents: str | None,
     per_token: bool,
+    with_text: bool,
     json_lines: bool,
     encoding: str,
     invalid: Invalid,
@@ -65,11 +68,14 @@ def score(
     from lmzoo.cli.opening import open_model
     from lmzoo.decoding import Decoding
 
+    if with_text and per_token:
+        raise click.UsageError("--text is of documents; a row of --per-token has its token")
     score_files(
         open_model(model),
         files or (STDIN,),
         documents=documents,
         per_token=per_token,
+        with_text=with_text,
         json_lines=json_lines,
         decoding=Decoding(encoding=encoding, invalid=invalid),
     )
@@ -81,17 +87,21 @@ def score_files(
     *,
     documents: str | None,
     per_token: bool,
+    with_text: bool,
     json_lines: bool,
     decoding: Decoding,
 ) -> None:
     """Write a row per document or token to standard output and the totals to standard error."""
-    scoring = _Scoring(model, documents, per_token=per_token, json_lines=json_lines)
+    scoring = _Scoring(model, documents, per_token=per_token, with_text=with_text, json_lines=json_lines)
     n_unreadable = 0
     texts = list(_texts_of(names))
     for name, file in texts:
         try:
             scoring.score(name, file, decoding)
         except LmzooError as error:
+            if len(texts) == 1 and name == STDIN and isinstance(error, TooShortError):
+                scoring.tell_nothing(str(error))
+                continue
             if len(texts) == 1:
                 scoring.tell_totals()
                 raise
@@ -128,12 +138,16 @@ def _texts_of(names: Sequence[str]) -> Iterator[tuple[str, File | LmzooError]]:
 class _Scoring:
     """Rows and totals of one model over several texts."""
 
-    def __init__(self, model: LanguageModel[Any], documents: str | None, *, per_token: bool, json_lines: bool) -> None:
+    def __init__(
+        self, model: LanguageModel[Any], documents: str | None, *, per_token: bool, with_text: bool, json_lines: bool
+    ) -> None:
         from lmzoo.tally import Tally
 
         self.total, self.n_documents = Tally(), 0
         self._model, self._policy, self._per_token = model, policy_for(model, documents), per_token
-        self._columns = (*(_TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS), "reason")
+        self._figures = _TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS
+        self._columns = (*self._figures, *_LAST_COLUMNS, *(("text",) if with_text else ()))
+        self._with_text = with_text
         self._rows = Rows(self._columns, json_lines=json_lines)
 
     def score(self, name: str, file: File | LmzooError, decoding: Decoding) -> None:
@@ -141,8 +155,8 @@ class _Scoring:
         if isinstance(file, LmzooError):
             raise file
         n_before = 0
-        for split in _splits(self._model, name, text_blocks(file, decoding), self._policy):
-            for tally in self._score(split, n_before):
+        for split, lines in _splits(self._model, name, text_blocks(file, decoding), self._policy):
+            for tally in self._score(split, lines, n_before):
                 self.total, self.n_documents = self.total + tally, self.n_documents + 1
             n_before += len(split)
             # what comes next may be long in coming
@@ -150,14 +164,20 @@ class _Scoring:
 
     def tell(self, name: str, reason: str) -> None:
         """A row that says why there is none for a text, or no more."""
-        self._rows.write(name, *[None] * (len(self._columns) - 2), reason)
+        n_figures = len(self._figures)
+        self._rows.write(name, *[None] * (n_figures - 1), reason, *[None] * (len(self._columns) - n_figures - 1))
+
+    def tell_nothing(self, note: str) -> None:
+        """No rows, and why."""
+        self._rows.flush()
+        click.echo(f"note: {note}; nothing is scored", err=True)
 
     def tell_totals(self) -> None:
         """What all documents so far come to, on standard error."""
         if self.n_documents:
             click.echo(_summary(self.total, self.n_documents) + star(self._model), err=True)
 
-    def _score(self, split: Split, n_before: int) -> Iterator[Tally]:
+    def _score(self, split: Split, lines: Sequence[int], n_before: int) -> Iterator[Tally]:
         """The Tally of every document, whose rows are written on the way."""
         from lmzoo.evaluation import document_tallies
 
@@ -166,12 +186,13 @@ class _Scoring:
         tallies = document_tallies(self._model, split, nats_N)
         for d, tally in enumerate(tallies if split.lossless else _known_one_by_one(tallies, split)):
             if self._per_token:
-                self._write_tokens(split, d, n_before + d + 1, nats_N, oov)
+                self._write_tokens(split, d, n_before + d + 1, lines[d], nats_N, oov)
             else:
-                self._rows.write(split.name, n_before + d + 1, *_figures(tally), _reason(tally))
+                text = [split[d].text] if self._with_text else []
+                self._rows.write(split.name, n_before + d + 1, *_figures(tally), _reason(tally), lines[d], *text)
             yield tally
 
-    def _write_tokens(self, split: Split, d: int, number: int, nats_N: Nats, oov: set[int]) -> None:
+    def _write_tokens(self, split: Split, d: int, number: int, line: int, nats_N: Nats, oov: set[int]) -> None:
         from lmzoo.interface import matched_orders
 
         start, end = split.starts_D1[d : d + 2].tolist()
@@ -180,7 +201,7 @@ class _Scoring:
             token, logprob = self._model.vocab.tokens[split.ids_N[i]], -float(nats_N[i])
             order = None if orders_1xL is None else int(orders_1xL[0, i - start])
             self._rows.write(
-                split.name, number, i - start + 1, token, logprob, int(i in oov), order, logprob_reason(logprob)
+                split.name, number, i - start + 1, token, logprob, int(i in oov), order, logprob_reason(logprob), line
             )
 
 
@@ -192,21 +213,30 @@ def policy_for(model: LanguageModel[Any], documents: str | None = None) -> Polic
     return policy_of(model) if documents is None else named_policy(documents)
 
 
-def _splits(model: LanguageModel[Any], name: str, blocks: Iterator[str], policy: Policy) -> Iterator[Split]:
-    """A text encoded for a model, batch by batch.  Raises `TooShortError` at its end where there were no tokens."""
+def _splits(
+    model: LanguageModel[Any], name: str, blocks: Iterator[str], policy: Policy
+) -> Iterator[tuple[Split, list[int]]]:
+    """A text encoded for a model, batch by batch, and on which line each document starts.
+
+    Raises `TooShortError` at its end where there were no tokens.
+    """
     from lmzoo.corpus import encode_split
     from lmzoo.normalizers import named_normalizer
 
-    n_tokens, n_blank = 0, 0
-    for segments, n_skipped in documents_of(blocks, policy, named_normalizer(model.vocab.normalizer)):
-        split = encode_split(name, segments, model.vocab, policy)
-        n_tokens, n_blank = n_tokens + split.n_tokens, n_blank + n_skipped
+    n_tokens = n_blank = n_emptied = 0
+    for batch in documents_of(blocks, policy, named_normalizer(model.vocab.normalizer)):
+        split = encode_split(name, batch.segments, model.vocab, policy)
+        n_tokens, n_blank, n_emptied = n_tokens + split.n_tokens, n_blank + batch.n_blank, n_emptied + batch.n_emptied
         if split.n_tokens:
-            yield split
+            yield split, batch.lines
     if not n_tokens:
-        raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed")
+        why = f": {model.vocab.normalizer} leaves nothing of its text" if n_emptied else ""
+        raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed{why}")
     if n_blank:
         click.echo(f"note: {n_blank} blank lines of {spoken(name)} are skipped", err=True)
+    if n_emptied:
+        skipped = f"{n_emptied} lines of {spoken(name)} are skipped"
+        click.echo(f"note: {skipped}: {model.vocab.normalizer} leaves nothing of them", err=True)
 
 
 def _nats_alone(model: LanguageModel[Any], split: Split) -> Nats:

@@ -22,6 +22,7 @@ import lmzoo
 from lmzoo import reading, registry, storage
 from lmzoo.cli import flowing, run
 from lmzoo.cli.flowing import documents_of, whole_lines
+from lmzoo.cli.rows import unescaped
 from lmzoo.normalizers import NORMALIZERS
 from lmzoo.parts import cut_segments
 from lmzoo.reading import decode_blocks
@@ -65,8 +66,12 @@ class TestDocumentsAsTheyArrive:
         wanted, n_blank = cut_segments(whole, policy, normalizer)
         blocks = decode_blocks(self.pieces(text.encode(), cuts), "text")
         batches = list(documents_of(blocks, policy, normalizer))
-        assert [document for segments, _ in batches for document in segments] == list(wanted)
-        assert sum(n for _, n in batches) == n_blank
+        assert [document for batch in batches for document in batch.segments] == list(wanted)
+        if policy != "file":
+            assert sum(batch.n_blank + batch.n_emptied for batch in batches) == n_blank
+        lines = whole.split("\n")
+        for batch in batches:
+            assert [lines[n - 1] for n in batch.lines] == [document.split("\n")[0] for document in batch.segments]
 
     @given(TEXTS, CUTS)
     def test_whole_lines_are_the_text_cut_after_line_ends(self, text, cuts):
@@ -120,6 +125,42 @@ class TestScore:
         assert typed("score", models["word"], "--per-document", stdin=stdin) == typed(
             "score", models["word"], stdin=stdin
         )
+
+    def test_a_row_says_where_its_text_is_and_what_it_is(self, typed, models, monkeypatch):
+        # in blocks of 7 bytes, so that lines are counted over several
+        monkeypatch.setattr(flowing, "_BLOCK_BYTES", 7)
+        stdin = "\nthe cat\n \n\na dog\nthe\tmat\n"
+        by_policy = {
+            "line": [("2", "the cat"), ("5", "a dog"), ("6", r"the\tmat")],
+            "paragraph": [("2", "the cat"), ("5", r"a dog\nthe\tmat")],
+            "running": [("2", r"the cat\na dog\nthe\tmat\n")],
+            "file": [("1", r"\nthe cat\n \n\na dog\nthe\tmat\n")],
+        }
+        for policy, wanted in by_policy.items():
+            options = ("--documents", policy, "--text")
+            status, out, _ = typed("score", models["word"], *options, stdin=stdin)
+            assert status == 0
+            assert [(row["line"], row["text"]) for row in table(out)] == wanted
+            _, out, _ = typed("score", models["word"], *options, "--json-lines", stdin=stdin)
+            assert [json.loads(row)["text"] for row in out.splitlines()] == [unescaped(text) for _, text in wanted]
+
+    def test_where_it_is_stands_behind_the_columns_that_were_there(self, typed, models):
+        _, out, _ = typed("score", models["word"], stdin="the cat\n")
+        assert out.splitlines()[0].endswith("\tbits_per_char\treason\tline")
+        _, out, _ = typed("score", models["word"], "--per-token", stdin="\nthe cat\n")
+        assert [row["line"] for row in table(out)] == ["2", "2", "2"]
+        status, out, err = typed("score", models["word"], "--per-token", "--text", stdin="the cat\n")
+        assert (status, out) == (2, "")
+        assert err.startswith("error: --text is of documents")
+
+    def test_lines_before_one_that_is_no_text_are_scored(self, typed, models):
+        """However few they are: all of this comes in one block."""
+        for stdin, n_rows in ((b"the cat\na dog\n\xff\nthe cat\n", 2), (b"the cat\na \xff dog\n", 1), (b"\xff\n", 0)):
+            status, out, err = typed("score", models["word"], stdin=stdin)
+            assert (status, len(table(out)) if out else 0) == (2, n_rows)
+            assert f"error: standard input is not UTF-8: byte 0xff at offset {stdin.index(255)}" in err
+        status, out, _ = typed("rank", models["word"], stdin=b"the cat\n\na dog\n\nmat\n\xff")
+        assert (status, [row["text"] for row in table(out)]) == (2, ["the cat", "a dog"])
 
     def test_totals_by_character_and_byte(self, typed, models):
         status, _, err = typed("score", models["char"], stdin="the caté\n")

@@ -357,18 +357,19 @@ class TestScore:
         _, out, _ = typed("score", words, "--per-token", stdin="the cat\n")
         assert [(r["logprob"], r["reason"]) for r in table(out)] == [("", "not a number")] * 3
 
-    @pytest.mark.parametrize(
-        ("stdin", "message"),
-        [
-            (b"", "standard input has 0 tokens"),
-            (b"\n \n", "standard input has 0 tokens"),
-            (b"ab\xff", "standard input is not UTF-8: byte 0xff at offset 2"),
-        ],
-    )
-    def test_bad_input(self, typed, words, stdin, message):
-        status, out, err = typed("score", words, stdin=stdin)
+    def test_bad_input(self, typed, words):
+        status, out, err = typed("score", words, stdin=b"ab\xff")
         assert (status, out) == (2, "")
-        assert message in err
+        assert "standard input is not UTF-8: byte 0xff at offset 2" in err
+
+    @pytest.mark.parametrize("stdin", ["", "\n \n"])
+    def test_nothing_in_a_pipe_is_no_rows_but_an_empty_file_is_an_error(self, typed, words, tmp_path, stdin):
+        status, out, err = typed("score", words, stdin=stdin)
+        assert (status, table(out), out.count("\n")) == (0, [], 1)
+        assert err == "note: standard input has 0 tokens, at least 1 is needed; nothing is scored\n"
+        assert typed("score", words, "--json-lines", stdin=stdin)[:2] == (0, "")
+        (tmp_path / "empty").write_text(stdin)
+        assert typed("score", words, tmp_path / "empty")[:2] == (2, "")
 
     def test_a_bad_model_file(self, typed, text_file, tmp_path, words):
         status, _, err = typed("score", text_file)

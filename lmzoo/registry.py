@@ -73,7 +73,8 @@ def _loaded_entry(point: importlib.metadata.EntryPoint) -> ModelEntry:
             raise ValueError(f"{point.value} is named {entry.name!r}, not {point.name!r}")
     # whatever a foreign module does while it is imported, the end of the program among it
     except (Exception, SystemExit) as error:
-        fault = f"the package that adds it cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())})"
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        fault = f"the package that adds it is installed but cannot be loaded ({why})"
         return ModelEntry(
             name=point.name,
             description="",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
@@ -37,6 +38,9 @@ from lmzoo.streams import drop_stdout, never_fail_on_notes, open_closed_streams,
 PROGRAM = "python -m lmzoo"
 
 OK, BAD_INPUT, INTERRUPTED = 0, 2, 130
+# set to anything, errors that nobody foresaw show where they come from
+_TRACEBACK = "LMZOO_TRACEBACK"
+
 # and the number of the signal
 _SIGNALLED = 128
 
@@ -48,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     never_fail_on_notes()
     # small networks are no faster on more threads, and many times slower beside other load; numpy is not loaded yet
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with warnings.catch_warnings(), stoppable():
+    with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             status = _invoke(arguments)
@@ -69,6 +73,28 @@ def _invoke(arguments: Sequence[str]) -> int:
     if asked:
         return completion.answer(asked)
     try:
+        with stoppable():
+            return _answered(arguments)
+    except LmzooError as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("out of memory; a counting model can be trained in less with --max-memory")
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except SignalledError as stop:
+        return _SIGNALLED + stop.signal
+    except OSError:
+        # of what is written; `run` answers it
+        raise
+    except Exception as error:
+        # of the models of other packages anything may come
+        if os.environ.get(_TRACEBACK):
+            traceback.print_exc()
+        return _fail(f"{type(error).__name__}: {error} (unforeseen; where it comes from is told with {_TRACEBACK}=1)")
+
+
+def _answered(arguments: Sequence[str]) -> int:
+    try:
         # not cli.main: it would answer a closed pipe with status 1
         with cli.make_context(PROGRAM, list(arguments) or ["--help"]) as context:
             cli.invoke(context)
@@ -79,14 +105,6 @@ def _invoke(arguments: Sequence[str]) -> int:
         return _fail(f"{error.format_message()} (help: {command} --help)")
     except click.ClickException as error:
         return _fail(error.format_message())
-    except LmzooError as error:
-        return _fail(str(error))
-    except MemoryError:
-        return _fail("out of memory; a counting model can be trained in less with --max-memory")
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-    except SignalledError as stop:
-        return _SIGNALLED + stop.signal
     return OK
 
 

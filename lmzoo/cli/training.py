@@ -118,6 +118,9 @@ def _trained_model(spec: str, corpus: Corpus, output: str, **options: Any) -> La
                 request.fulfil()
     except DivergedError as error:
         raise click.ClickException(f"{error}; {output} is not written; a smaller lr, or clip=1, may help") from error
+    except OSError as error:
+        # not of standard output, to which no training writes
+        raise click.ClickException(f"{spec} cannot be trained: {type(error).__name__}: {error}") from error
 
 
 def _with_memory(spec: str, max_memory: str | None) -> str:

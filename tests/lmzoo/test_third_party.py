@@ -43,12 +43,17 @@ class RaisingTrainer(interpolated.Trainer):
     def steps(self, *arguments):
         raise ZeroDivisionError("nothing was counted")
 
+class WirelessTrainer(interpolated.Trainer):
+    def steps(self, *arguments):
+        raise BrokenPipeError("no wire")
+
 def _entry(name, trainer):
     trainer = f"broken_models:{trainer}"
     return ModelEntry(name=name, description="", config="interpolated:Config", trainer=trainer, family="counting")
 
 LEAKS = _entry("leaks", "LeakingTrainer")
 RAISES = _entry("raises", "RaisingTrainer")
+WIRELESS = _entry("no-wire", "WirelessTrainer")
 TEXT = "no entry"
 OTHER = _entry("another", "LeakingTrainer")
 """
@@ -76,6 +81,7 @@ def packages(tmp_path, monkeypatch):
     faults = {name: f"broken_models:{name.upper()}" for name in ("leaks", "raises", "text", "other")}
     (folder / "leaves.py").write_text("import sys\nsys.exit(7)\n")
     unloadable = {"absent": "no_such_module:ENTRY", "leaves": "leaves:ENTRY"}
+    faults["no-wire"] = "broken_models:WIRELESS"
     install(folder, "broken", faults | unloadable | {"trigram": "broken_models:LEAKS"})
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(folder), str(ROOT))))
@@ -147,9 +153,30 @@ class TestBroken:
         assert listed["trigram"]["package"] == ""
         # a name of lmzoo's own is never replaced
         assert listed["trigram"]["description"] == registry.MODELS["trigram"].description
-        with pytest.raises(MissingLibraryError, match="absent: the package that adds it cannot be loaded"):
+        with pytest.raises(
+            MissingLibraryError, match="absent: the package that adds it is installed but cannot be loaded"
+        ):
             lmzoo.train("absent", lmzoo.load_corpus("genesis"))
         assert typed("check", "absent")[0] == 2
+
+    @pytest.mark.parametrize("name", ["raises", "no-wire"])
+    def test_to_train_one_that_raises_is_one_line(self, packages, typed, tmp_path, monkeypatch, name):
+        (tmp_path / "text").write_text("a cat sat\n" * 20)
+        arguments = ("train", name, tmp_path / "text", "-o", tmp_path / "m.lm")
+        status, out, err = typed(*arguments)
+        assert (status, out) == (2, "")
+        assert "Traceback" not in err
+        wanted = {
+            "raises": "error: ZeroDivisionError: nothing was counted (",
+            # never taken for a reader who left
+            "no-wire": "error: no-wire cannot be trained: BrokenPipeError: no wire",
+        }
+        assert err.splitlines()[-1].startswith(wanted[name])
+        assert not (tmp_path / "m.lm").exists()
+        monkeypatch.setenv("LMZOO_TRACEBACK", "1")
+        shown = typed("train", "raises", *arguments[2:])[2]
+        assert 'raise ZeroDivisionError("nothing was counted")' in shown
+        assert shown.splitlines()[-1].startswith("error: ZeroDivisionError")
 
     def test_check_says_what_is_wrong(self, packages, typed):
         status, out, _ = typed("check", "leaks")

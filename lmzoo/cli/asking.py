@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.cli.flowing import STDIN, lines_of
+from lmzoo.cli.flowing import STDIN, lines_of, note_emptied
 from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option
 from lmzoo.cli.scoring import logprob_reason
@@ -51,7 +51,11 @@ def next_(model: str, context: str | None, k: int, prefix: str, all_symbols: boo
     loaded = open_model(model)
     rows = Rows(("logprob", "token", "context", "reason"), json_lines=json_lines)
     for number, text in enumerate(_contexts(context), start=1):
-        for token, logprob in top_k(loaded, text, k, all_symbols=all_symbols, prefix=prefix):
+        note_emptied(text, loaded.vocab.normalizer)
+        likely = top_k(loaded, text, k, all_symbols=all_symbols, prefix=prefix)
+        if not likely:
+            click.echo(f"note: no symbol starts with {prefix!r}", err=True)
+        for token, logprob in likely:
             rows.write(logprob, token, number, logprob_reason(logprob))
         # whoever asks by the pipe waits for an answer
         rows.flush()
@@ -120,6 +124,7 @@ def generate(model: str, prompt: str, length: int, samples: int, seed: int, json
     loaded = open_model(model)
     rows = Rows(("prompt", "seed", "text", "logprob", "reason"), json_lines=True) if json_lines else None
     for text in _texts_of(prompt):
+        note_emptied(text, loaded.vocab.normalizer)
         for number in range(seed, seed + samples):
             written = Continuation(loaded, text, seed=number, **drawing)
             if rows is None:

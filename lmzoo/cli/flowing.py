@@ -90,6 +90,20 @@ def is_emptied(text: str, normalizer: Normalizer) -> bool:
     return bool(text.strip()) and not normalizer.apply(text).strip()
 
 
+def emptied_reason(text: str, normalizer: str) -> str | None:
+    """What is to be said of a text of which a normaliser leaves nothing; None of another one."""
+    from lmzoo.normalizers import named_normalizer
+
+    return f"{normalizer} leaves nothing of the text" if is_emptied(text, named_normalizer(normalizer)) else None
+
+
+def note_emptied(text: str, normalizer: str) -> None:
+    """Say so of a context that is taken as an empty one."""
+    reason = emptied_reason(text, normalizer)
+    if reason is not None:
+        click.echo(f"note: {text!r:.80} counts as empty: {reason}", err=True)
+
+
 def _located(text: str, segments: Segments) -> tuple[list[int], list[str]]:
     """On which line of a text each of its segments starts, counted from 1; and the lines that are in none."""
     lines = text.removesuffix("\n").split("\n") if text else []

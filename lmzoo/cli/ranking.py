@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lmzoo.cli.flowing import STDIN, lines_of, spoken, tell_replaced
+from lmzoo.cli.flowing import STDIN, emptied_reason, lines_of, spoken, tell_replaced
 from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option, unescaped
 from lmzoo.cli.scoring import logprob_reason
 from lmzoo.cli.texts import decoding_options
 from lmzoo.errors import InputError, TextError, named
+from lmzoo.inputs import is_text
 
 if TYPE_CHECKING:
     from lmzoo.decoding import Invalid
@@ -43,11 +44,12 @@ class Candidate(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A candidate, ln p of its text, and what it is ranked by."""
+    """A candidate, ln p of its text, what it is ranked by, and what is wrong with any of it."""
 
     candidate: Candidate
     logprob: float
     total: float
+    reason: str | None
 
 
 @cli.command(epilog=_EXAMPLES)
@@ -78,6 +80,8 @@ def rank(
     from lmzoo.decoding import Decoding
 
     decoding = Decoding(encoding=encoding, invalid=invalid)
+    if not is_text(file):
+        raise click.UsageError(f"no file {file!r}; texts are read from a file or from standard input")
     if bonus is not None and weight is None:
         raise click.UsageError("--bonus goes with --weight")
     for name, value in (("--weight", weight), ("--bonus", bonus)):
@@ -91,12 +95,14 @@ def rank(
     for candidates in _lists(read(lines_of(file, decoding), spoken(file))):
         ranked = standing.ranked(candidates)
         n_missing += sum(math.isnan(s.logprob) for s in ranked)
-        for place, (candidate, logprob, total) in enumerate(ranked[:1] if best else ranked, start=1):
+        for place, (candidate, logprob, total, reason) in enumerate(ranked[:1] if best else ranked, start=1):
             added = () if weight is None else (candidate.score, total)
-            rows.write(logprob, candidate.text, candidate.list_id, place, *added, logprob_reason(logprob))
+            rows.write(logprob, candidate.text, candidate.list_id, place, *added, reason)
         rows.flush()
     rows.flush()
     tell_replaced(decoding)
+    if standing.n_emptied:
+        click.echo(f"note: {standing.n_emptied} texts are ranked as empty, see the column reason", err=True)
     if n_missing:
         raise click.ClickException(f"the model gives {n_missing} texts what is no number; they stand last")
 
@@ -106,14 +112,22 @@ class _Standings:
 
     def __init__(self, model: LanguageModel[Any], weight: float | None, bonus: float) -> None:
         self._model, self._weight, self._bonus = model, weight, bonus
+        self.n_emptied = 0
 
     def ranked(self, candidates: Sequence[Candidate]) -> list[Standing]:
         """The best first; of equals the first stays first, and what is no number comes last."""
         from lmzoo.sampling import text_logprobs
 
         logprobs = text_logprobs(self._model, [c.text for c in candidates])
-        standings = [Standing(c, p, self._total(c, p)) for c, p in zip(candidates, logprobs, strict=True)]
+        standings = [
+            Standing(c, p, self._total(c, p), self._reason(c, p)) for c, p in zip(candidates, logprobs, strict=True)
+        ]
         return sorted(standings, key=lambda s: (math.isnan(s.total), -s.total))
+
+    def _reason(self, candidate: Candidate, logprob: float) -> str | None:
+        emptied = emptied_reason(candidate.text, self._model.vocab.normalizer)
+        self.n_emptied += emptied is not None
+        return emptied or logprob_reason(logprob)
 
     def _total(self, candidate: Candidate, logprob: float) -> float:
         if self._weight is None:
@@ -153,7 +167,9 @@ def _from_nbest(lines: Iterator[str], source: str) -> Iterator[Candidate]:
         if len(fields) == 1 and not fields[0]:
             continue
         if len(fields) < 2:
-            raise TextError(f"line {number} of {source} is not: id ||| text ||| score; give --format as it is written")
+            raise TextError(
+                f"line {number} of {source} is {line!r:.60}, expected id ||| text ||| score; other layouts: --format"
+            )
         yield Candidate(fields[0], fields[1], _score(fields[-1], number, source) if len(fields) > 2 else None)
 
 
@@ -194,10 +210,10 @@ def _candidate(row: Mapping[str, object], number: int, source: str) -> Candidate
 def _score(text: object, number: int, source: str) -> float:
     try:
         score = float(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         score = math.nan
-    if math.isnan(score):
-        raise TextError(f"the score on line {number} of {source} is no number, got {text!r:.60}")
+    if not math.isfinite(score):
+        raise TextError(f"the score on line {number} of {source} is no finite number, got {text!r:.60}")
     return score
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmzoo.cli.flowing import STDIN, documents_of, spoken, tell_replaced, text_blocks
+from lmzoo.cli.flowing import STDIN, documents_of, emptied_reason, spoken, tell_replaced, text_blocks
 from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option
 from lmzoo.cli.texts import decoding_options
@@ -188,8 +188,10 @@ class _Scoring:
             if self._per_token:
                 self._write_tokens(split, d, n_before + d + 1, lines[d], nats_N, oov)
             else:
-                text = [split[d].text] if self._with_text else []
-                self._rows.write(split.name, n_before + d + 1, *_figures(tally), _reason(tally), lines[d], *text)
+                text = split[d].text if self._with_text or split.documents == "file" else ""
+                reason = emptied_reason(text, self._model.vocab.normalizer) or _reason(tally)
+                last = (reason, lines[d], text) if self._with_text else (reason, lines[d])
+                self._rows.write(split.name, n_before + d + 1, *_figures(tally), *last)
             yield tally
 
     def _write_tokens(self, split: Split, d: int, number: int, line: int, nats_N: Nats, oov: set[int]) -> None:
@@ -235,8 +237,8 @@ def _splits(
     if n_blank:
         click.echo(f"note: {n_blank} blank lines of {spoken(name)} are skipped", err=True)
     if n_emptied:
-        skipped = f"{n_emptied} lines of {spoken(name)} are skipped"
-        click.echo(f"note: {skipped}: {model.vocab.normalizer} leaves nothing of them", err=True)
+        what = spoken(name) if policy == "file" else f"{n_emptied} lines of {spoken(name)}, which are skipped"
+        click.echo(f"note: {model.vocab.normalizer} leaves nothing of {what}", err=True)
 
 
 def _nats_alone(model: LanguageModel[Any], split: Split) -> Nats:

@@ -162,9 +162,7 @@ def test_what_stands_before_a_fault_is_given_however_the_bytes_are_cut(encoding,
     bad = b"\x00\xdc" if encoding == "utf-16-le" else b"\xff"
     data = text.encode(encoding) + bad + b"ab"
     given = []
+    texts = Decoding(encoding=encoding).texts(iter([data[i : i + size] for i in range(0, len(data), size)]), "x")
     with pytest.raises(UndecodableTextError, match=f"at offset {len(data) - 2 - len(bad)};"):
-        for piece in Decoding(encoding=encoding).texts(
-            iter([data[i : i + size] for i in range(0, len(data), size)]), "x"
-        ):
-            given.append(piece)  # noqa: PERF402
-    assert "".join(given) == text.replace("\r\n", "\n")
+        given.extend(texts)
+    assert "".join(given) == with_line_feeds(text)

@@ -355,12 +355,27 @@ class TestRank:
         ("options", "stdin", "message"),
         [
             (["--format", "nbst"], "", "no format of lists 'nbst'. Did you mean 'nbest'?"),
-            (["--format", "nbest"], "the cat\n", "line 1 of standard input is not: id ||| text ||| score"),
+            (
+                ["--format", "nbest"],
+                "the cat\n",
+                "line 1 of standard input is 'the cat', expected id ||| text ||| score",
+            ),
             (
                 ["--format", "nbest"],
                 "1 ||| a ||| good\n",
-                "the score on line 1 of standard input is no number, got 'good'",
+                "the score on line 1 of standard input is no finite number, got 'good'",
             ),
+            (
+                ["--format", "nbest"],
+                "1 ||| a ||| 1\n1 ||| b ||| inf\n",
+                "the score on line 2 of standard input is no finite",
+            ),
+            (
+                ["--format", "json"],
+                '{"text": "a", "score": -Infinity}',
+                "the score on line 1 of standard input is no finite",
+            ),
+            (["no-such.txt"], "", "no file 'no-such.txt'; texts are read from a file or from standard input"),
             (["--format", "tsv"], "a dog\nthe cat\n", "the header of standard input has no column text"),
             (["--format", "tsv"], "id\ttext\n1\n", "line 2 of standard input has 1 cells, its header has 2"),
             (["--format", "json"], '{"text": 3}\n', "line 1 of standard input is no JSON object with a text"),
@@ -395,6 +410,45 @@ class TestRank:
             ("a", None, "not a number"),
         ]
         assert "the model gives 1 texts what is no number" in err
+
+
+class TestTextsThatANormaliserEmpties:
+    """Chinese under `letters`, which keeps a to z alone: never scored as an empty text without a word."""
+
+    REASON = "letters leaves nothing of the text"
+
+    @pytest.fixture
+    def letters(self, tmp_path):
+        corpus = lmzoo.corpus_from_texts({"train": TEXT, "test": "a"}, tokens="word", normalize="letters")
+        return lmzoo.save(lmzoo.train("bigram", corpus), tmp_path / "m.lm")
+
+    def test_rank(self, typed, letters):
+        status, out, err = typed("rank", letters, stdin="你好\nthe cat\n")
+        reasons = {row["text"]: row["reason"] for row in table(out)}
+        assert (status, reasons) == (0, {"你好": self.REASON, "the cat": ""})
+        assert err == "note: 1 texts are ranked as empty, see the column reason\n"
+
+    def test_score(self, typed, letters, tmp_path):
+        status, out, err = typed("score", letters, stdin="你好\nthe cat\n\n好\n")
+        assert (status, [row["line"] for row in table(out)]) == (0, ["2"])
+        assert "note: 1 blank lines of standard input are skipped\n" in err
+        assert "note: letters leaves nothing of 2 lines of standard input, which are skipped\n" in err
+        (tmp_path / "text").write_text("你好\n", encoding="utf-8")
+        status, _, err = typed("score", letters, tmp_path / "text")
+        assert status == 2
+        assert "has 0 tokens, at least 1 is needed: letters leaves nothing of its text" in err
+
+    def test_score_where_white_space_is_left(self, typed, tmp_path):
+        corpus = lmzoo.corpus_from_texts({"train": TEXT, "test": "a"}, tokens="char", normalize="letters")
+        model = lmzoo.save(lmzoo.train("bigram", corpus), tmp_path / "m.lm")
+        status, out, err = typed("score", model, "--documents", "file", stdin="你 好\n")
+        assert (status, [row["reason"] for row in table(out)]) == (0, [self.REASON])
+        assert "note: letters leaves nothing of standard input\n" in err
+
+    @pytest.mark.parametrize("command", [("next", "--k", 1), ("generate", "--length", 2, "--prompt", "-")])
+    def test_contexts_and_prompts(self, typed, letters, command):
+        status, _, err = typed(command[0], letters, *command[1:], stdin="你好\nthe\n\n \n")
+        assert (status, err) == (0, f"note: '你好' counts as empty: {self.REASON}\n")
 
 
 class TestTheTextbooksExamples:
@@ -463,8 +517,9 @@ class TestNext:
     def test_a_word_that_is_being_typed(self, typed, models):
         _, out, _ = typed("next", models["word"], "the", "--prefix", "ma")
         assert [row["token"] for row in table(out)] == ["mat"]
-        status, out, _ = typed("next", models["word"], "the", "--prefix", "xyz")
+        status, out, err = typed("next", models["word"], "the", "--prefix", "xyz")
         assert (status, table(out)) == (0, [])
+        assert "note: no symbol starts with 'xyz'\n" in err
 
 
 class TestGenerate:

@@ -72,6 +72,11 @@ class Split:
     def n_oov(self) -> int:
         return len(self.oov_M)
 
+    @property
+    def ends_known(self) -> bool:
+        """Whether the ids hold every line end that is counted among characters and bytes."""
+        return self.documents == "file" or self.vocab.eos_id is not None
+
     def __len__(self) -> int:
         return len(self.chars_D)
 

@@ -209,6 +209,7 @@ def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start:
         unit=split.vocab.fingerprint,
         chars_known=is_whole and split.lossless,
         bytes_known=is_whole and split.lossless and named_normalizer(split.vocab.normalizer).lossless,
+        ends_known=split.ends_known,
         is_normalized=model.is_normalized,
     )
 
@@ -226,5 +227,6 @@ def _plain_tally(
         unit=split.vocab.fingerprint,
         chars_known=split.lossless,
         bytes_known=split.lossless and named_normalizer(split.vocab.normalizer).lossless,
+        ends_known=split.ends_known,
         is_normalized=model.is_normalized,
     )

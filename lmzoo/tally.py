@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lmzoo.errors import NotNormalizedError, TallyMismatchError
 
+_NO_ENDS = "this model predicts no line ends, which are a part of the text (--documents file)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
@@ -23,6 +25,7 @@ class Tally:
         spelling_nats: what it costs to spell the OOV tokens; added for the measures per character and byte.
         unit: vocabulary fingerprint; tallies of different units do not add.
         chars_known, bytes_known: whether the tokens give back the text, so that nats may be divided by its size.
+        ends_known: whether the model predicts the line ends of the text; by what nobody pays for nothing is divided.
         tokens_known: whether the nats are those of the tokens and no more, so that they may be divided by their number.
         is_normalized: False if any part came from a model whose scores are no distribution.
     """
@@ -40,6 +43,7 @@ class Tally:
     unit: str = ""
     chars_known: bool = True
     bytes_known: bool = True
+    ends_known: bool = True
     tokens_known: bool = True
     is_normalized: bool = True
 
@@ -62,6 +66,7 @@ class Tally:
             unit=self.unit or other.unit,
             chars_known=self.chars_known and other.chars_known,
             bytes_known=self.bytes_known and other.bytes_known,
+            ends_known=self.ends_known and other.ends_known,
             tokens_known=self.tokens_known and other.tokens_known,
             is_normalized=self.is_normalized and other.is_normalized,
         )
@@ -107,6 +112,8 @@ class Tally:
         """Why there is no `bits_per_char`, or None."""
         if not self.chars_known:
             return "the tokens do not give back the normalised text"
+        if not self.ends_known:
+            return _NO_ENDS
         return None if self.n_chars else "no characters were counted"
 
     @property
@@ -114,6 +121,8 @@ class Tally:
         """Why there is no `bits_per_byte`, or None."""
         if not self.bytes_known:
             return "the tokens do not give back the text as read"
+        if not self.ends_known:
+            return _NO_ENDS
         return None if self.n_bytes else "no bytes were counted"
 
     @property

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmzoo.corpus import encode_split, load_corpus
+from lmzoo.corpus import corpus_from_texts, encode_split, load_corpus
+from lmzoo.driver import train
 from lmzoo.errors import InputError, NotNormalizedError, VocabularyMismatchError
 from lmzoo.evaluation import (
     block_bounds,
@@ -355,3 +356,42 @@ class TestAsking:
     def test_tally_of_takes_nats_as_they_are(self):
         split = split_of("ab")
         assert tally_of(UniformModel(split.vocab), split, np.array([1.0, 2.0])).nll_nats == 3.0
+
+
+class TestLineEndsThatAreNotPredicted:
+    """Lines of a and b that end with chance 1/3 after each letter: no model can know more than that.
+
+    The first letter of a line is one bit, and each of the three symbols that follow on average log2 3 bits.
+    """
+
+    entropy_bits = (1 + 3 * math.log2(3)) / 4
+
+    def texts(self):
+        rng = np.random.default_rng(0)
+        lines = ["".join(rng.choice(["a", "b"], size=n)) for n in rng.geometric(1 / 3, size=6000)]
+        return {"train": "\n".join(lines[:3000]) + "\n", "test": "\n".join(lines[3000:]) + "\n"}
+
+    @pytest.mark.parametrize("scored", ["file", "line", "paragraph", "running"])
+    @pytest.mark.parametrize("trained", ["file", "line", "running"])
+    def test_no_figure_is_below_the_entropy_of_the_source(self, trained, scored):
+        model = train("ngram:order=2,smoothing=addk", corpus_from_texts(self.texts(), documents=trained))
+        split = corpus_from_texts(self.texts(), documents=scored).test.encoded_with(model.vocab)
+        whole = evaluate(model, split)
+        each = document_tallies(model, split, token_nats(model, split))
+        summed = sum(each[1:], each[0])
+        for tally in (whole, summed):
+            if trained == "file" != scored:
+                assert tally.bits_per_char is None
+                assert tally.bits_per_byte is None
+                assert "predicts no line ends" in tally.bits_per_char_reason
+            else:
+                assert tally.bits_per_char > self.entropy_bits - 0.01
+                assert tally.bits_per_byte == tally.bits_per_char
+        assert math.isfinite(whole.perplexity)
+
+    def test_nor_of_the_first_documents_alone(self):
+        model = train("ngram:order=2,smoothing=addk", corpus_from_texts(self.texts(), documents="file"))
+        split = corpus_from_texts(self.texts(), documents="line").test.encoded_with(model.vocab)
+        head = split.head(100)
+        assert len(head) > 1
+        assert evaluate(model, head).bits_per_char is None

@@ -27,6 +27,7 @@ tallies = st.builds(
     unit=st.sampled_from(["", "v"]),
     chars_known=st.booleans(),
     bytes_known=st.booleans(),
+    ends_known=st.booleans(),
     is_normalized=st.booleans(),
 )
 
@@ -121,6 +122,7 @@ class TestBits:
         [
             ({"n_chars": 0, "n_bytes": 0}, "no (characters|bytes) were counted"),
             ({"n_chars": 3, "n_bytes": 3, "chars_known": False, "bytes_known": False}, "do not give back"),
+            ({"n_chars": 3, "n_bytes": 3, "ends_known": False}, "predicts no line ends"),
         ],
     )
     def test_where_there_are_none_there_is_a_reason(self, fields, reason):

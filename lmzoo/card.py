@@ -85,14 +85,15 @@ class Overlap:
 class Coverage:
     """What a smaller vocabulary would leave unknown: the most frequent `n_symbols` of the training text.
 
-    Shares of tokens, 0 to 1.  `min_freq`: the cut-off that gives this vocabulary, where one was asked about.
+    Shares of tokens, 0 to 1; None of a part without any.
+    `min_freq`: the cut-off that gives this vocabulary, where one was asked about.
     """
 
     n_symbols: int
     min_freq: int | None
-    train_oov: float
-    valid_oov: float
-    test_oov: float
+    train_oov: float | None
+    valid_oov: float | None
+    test_oov: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +170,7 @@ def describe(corpus: Corpus, *, order: int = 5) -> Card:
     """
     if not isinstance(corpus, Corpus):
         raise InputError(f"a corpus is described, as load_corpus gives it; got a {type(corpus).__name__}")
-    splits = (corpus.train, corpus.valid, corpus.test)
+    splits = [split for split in _splits(corpus) if split.n_tokens]
     looked_at = [_looked_at(split) for split in splits]
     texts = [_held(split) for split in splits]
     counts = _characters(texts, corpus.documents)
@@ -283,8 +284,10 @@ def _coverage(corpus: Corpus) -> Iterator[Coverage]:
         yield Coverage(n_symbols=size, min_freq=min_freq, train_oov=shares[0], valid_oov=shares[1], test_oov=shares[2])
 
 
-def _unknown_share(split: Split, n_ids: int) -> float:
+def _unknown_share(split: Split, n_ids: int) -> float | None:
     """Of the tokens of a part those that a vocabulary of the first ids lacks."""
+    if not split.n_tokens:
+        return None
     return (int(np.count_nonzero(split.ids_N >= n_ids)) + split.n_oov) / split.n_tokens
 
 
@@ -356,5 +359,16 @@ def _growing(most: int) -> list[int]:
 
 def _compressibility(split: Split) -> tuple[float, int]:
     """Bits a byte that xz needs for the start of a text, its own framing included, and how many bytes that is."""
-    data = bytes(_held(split).view[:MOST_COMPRESSED_BYTES])
+    held = _held(split)
+    data = _start_of_files(held) if split.documents == "file" else bytes(held.view[:MOST_COMPRESSED_BYTES])
     return 8 * len(lzma.compress(data)) / len(data), len(data)
+
+
+def _start_of_files(held: Segments) -> bytes:
+    """The first bytes of files, without the LF that each is held with."""
+    start = bytearray()
+    for s in range(len(held)):
+        start += held[s : s + 1].view[:-1][: MOST_COMPRESSED_BYTES - len(start)]
+        if len(start) == MOST_COMPRESSED_BYTES:
+            break
+    return bytes(start)

@@ -20,9 +20,12 @@ _LINE_END = re.compile(b"\n")
 _USUAL = {"\n", " "}
 # controls, formats, private, unassigned and lone surrogates; separators of lines and paragraphs; spaces
 _INVISIBLE = {"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"}
+_SHORT_NAME = 18
 _REPLACEMENT = "\ufffd"
 # first words of names of letters that say how they are drawn, not of which script they are
 _NO_SCRIPTS = {"FULLWIDTH", "HALFWIDTH", "MODIFIER", "SMALL", "CIRCLED", "PARENTHESIZED", "SQUARED"}
+# where the name of a letter begins with what nobody calls its script
+_SCRIPTS = {"CJK": "Han"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +73,21 @@ def scripts(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def script_of(letter: str) -> str:
-    """`Latin` for a, `Cjk` for 红."""
+    """`Latin` for a, `Han` for 红."""
     words = [word for word in unicodedata.name(letter, "UNNAMED").split() if word not in _NO_SCRIPTS]
-    return words[0].split("-")[0].capitalize() if words else "Unnamed"
+    first = words[0].split("-")[0] if words else "UNNAMED"
+    return _SCRIPTS.get(first, first.capitalize())
 
 
 def code_of(character: str) -> str:
     """`U+00A0`."""
     return f"U+{ord(character):04X}"
+
+
+def sign_of(character: str) -> str:
+    """What stands for a character that cannot be seen: its Unicode name where that is short, else its code."""
+    name = unicodedata.name(character, "")
+    return name if 0 < len(name) <= _SHORT_NAME else code_of(character)
 
 
 def name_of(character: str) -> str:

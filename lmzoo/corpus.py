@@ -5,7 +5,6 @@ The context policy is decided here and nowhere else; models and `evaluate` only 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from lmzoo.errors import CorpusError, TooShortError, require_kind, require_numbe
 from lmzoo.inputs import Name, files_of, is_text, joined_name, names_of
 from lmzoo.markov import MarkovSource, parse_markov
 from lmzoo.normalizers import named_normalizer
-from lmzoo.parts import Policy, Text, cut_parts, named_policy
+from lmzoo.parts import Policy, Text, content_sha256, cut_parts, named_policy, share_of_lines
 from lmzoo.reading import read_texts
 from lmzoo.segments import Segments
 from lmzoo.sources import Source, is_named, named_source
@@ -205,6 +204,7 @@ def load_corpus(
     min_freq: int = 1,
     encoding: str = DEFAULT_ENCODING,
     invalid: Invalid = DEFAULT_INVALID,
+    uncut_if_short: bool = False,
 ) -> Corpus:
     """A corpus by name or of texts (cut 80/10/10 unless its publishers cut it), or of `train`, `valid`, `test` texts.
 
@@ -222,6 +222,7 @@ def load_corpus(
         min_freq: rarer training tokens become `<unk>`.
         encoding: of texts of one's own, any that Python knows.
         invalid: `error`, or `replace` by U+FFFD bytes that the encoding does not have.
+        uncut_if_short: a text too short for three parts is all training part, to be looked at; an error otherwise.
 
     Raises `CorpusError`, `TextError` and their kinds, and `InputError` for an option that is none.
     """
@@ -229,6 +230,8 @@ def load_corpus(
     given = {part: files for part, files in (("train", train), ("valid", valid), ("test", test)) if files}
     if (name is None) == (not given):
         raise CorpusError("give either the name or path of one corpus, or train= and test= files")
+    if name is not None and not names_of(name):
+        raise CorpusError("a corpus of no texts: name one at least")
     if given and not {"train", "test"} <= set(given):
         raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
     source = None if name is None else _source_of(name)
@@ -248,6 +251,7 @@ def load_corpus(
         documents=documents,
         min_freq=min_freq,
         own_unk=source is not None and source.own_unk,
+        uncut_if_short=uncut_if_short,
     )
     if source is not None and source.chain is not None:
         return _with_entropy(corpus, source.chain)
@@ -287,6 +291,7 @@ def corpus_from_texts(
     documents: str | None = None,
     min_freq: int = 1,
     own_unk: bool = False,
+    uncut_if_short: bool = False,
 ) -> Corpus:
     """A corpus from strings: `{"whole": …}`, or `{"train": …, "test": …}` with or without `"valid"`.
 
@@ -300,7 +305,7 @@ def corpus_from_texts(
     if set(texts) not in _PARTS:
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     policy = named_policy(documents or kind.documents)
-    cut = cut_parts(texts, policy, normalizer)
+    cut = cut_parts(texts, policy, normalizer, uncut_if_short=uncut_if_short)
     parts = cut.parts
     tokenizer = tokenizer_for(tokens, lambda: normalized(parts["train"], normalizer))
     tokens_of_part = {p: tokens_of(normalized(s, normalizer), tokenizer) for p, s in parts.items()}
@@ -317,7 +322,7 @@ def corpus_from_texts(
     n_markers = _count_markers(parts, tokens_of_part, vocab)
     splits = {part: _encoded(part, segments, tokens_of_part[part], vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
-        if not split.n_tokens:
+        if not split.n_tokens and (part == "train" or not uncut_if_short):
             n_left = sum(int(tokens.chars_S.sum()) for tokens in tokens_of_part.values())
             raise TooShortError(_nothing_left(part, name, cut.n_read, n_left, normalize))
     return Corpus(
@@ -327,16 +332,22 @@ def corpus_from_texts(
         test=splits["test"],
         vocab=vocab,
         documents=policy,
-        sha256=_content_sha256(parts),
+        sha256=content_sha256(parts),
         n_blank=cut.n_blank,
         n_normalized=cut.n_normalized,
         n_markers=n_markers,
-        test_overlap=_overlap(parts["train"], parts["test"]),
+        test_overlap=share_of_lines(parts["train"], parts["test"]),
     )
 
 
 def _nothing_left(part: str, name: str, n_read: int, n_left: int, normalize: str) -> str:
-    cure = "give more text" if 2 * n_left >= n_read else f"{normalize} leaves {n_left} of {n_read} characters"
+    if 2 * n_left < n_read:
+        cure = f"{normalize} leaves {n_left} of {n_read} characters"
+    else:
+        cure = (
+            "give more text, or try --documents line (documents='line'), or parts of your own (--train, --valid, "
+            "--test); lmzoo train takes all of a text for training with --all"
+        )
     return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
 
 
@@ -376,21 +387,3 @@ def _count_markers(parts: Mapping[str, Segments], tokens_of_part: Mapping[str, T
     is_as_read = named_normalizer(vocab.normalizer).lossless
     as_read = tokens_of_part.values() if is_as_read else (tokens_of(s, tokenizer) for s in parts.values())
     return sum(count_markers(tokens, own_unk=vocab.marks_unknown) for tokens in as_read)
-
-
-def _content_sha256(parts: Mapping[str, Segments]) -> str:
-    digest = hashlib.sha256()
-    for part, segments in parts.items():
-        digest.update(f"{part} {len(segments)}\n".encode())
-        digest.update(segments.view)
-        if segments.n_inner_ends and len(segments) > 1:
-            # the same lines may be cut into as many segments elsewhere
-            digest.update(np.cumsum(segments.bytes_S).astype("<i8").tobytes())
-    return digest.hexdigest()
-
-
-def _overlap(train: Segments, test: Segments) -> float:
-    """The share of test lines that stand verbatim in the training text (0 to 1; blank lines do not count)."""
-    lines = [line for line in map(str.strip, test.lines()) if line]
-    seen = set(lines).intersection(map(str.strip, train.lines()))
-    return sum(line in seen for line in lines) / len(lines) if lines else 0.0

@@ -95,15 +95,16 @@ class Decoding:
         if self.n_replaced:
             warnings.warn(replaced_text(self.n_replaced), ReplacedWarning, stacklevel=3)
 
-    def texts(self, chunks: Iterator[bytes], source: str) -> Iterator[str]:
+    def texts(self, chunks: Iterator[bytes], source: str, within: str = "") -> Iterator[str]:
         """The text of bytes, however these are cut: one BOM dropped, LF for CRLF and CR, all else kept.
 
-        `source` names the bytes in errors.  Raises `UndecodableTextError` with the 0-based offset of the first byte
-        that the encoding does not have, and `TextError` for a text of another one; what stands before is given first.
+        `source` names the bytes in errors, and `within` says what their offsets count in.  Raises
+        `UndecodableTextError` with the 0-based offset of the first byte that the encoding does not have, and
+        `TextError` for a text of another one; what stands before is given first.
         """
         head, chunks = peeked(chunks, _needs_more)
         encoding = self._encoding_of(head, source)
-        decoder = _Decoder(encoding, self.invalid, source)
+        decoder = _Decoder(encoding, self.invalid, source, within)
         # a codec that was told its order of bytes keeps the mark
         drops = _BOM
         for chunk in itertools.chain(filter(None, chunks), [_END]):
@@ -143,10 +144,10 @@ class Decoding:
 class _Decoder:
     """Decodes piece by piece and knows where in the source it is."""
 
-    def __init__(self, encoding: str, invalid: Invalid, source: str) -> None:
+    def __init__(self, encoding: str, invalid: Invalid, source: str, within: str) -> None:
         decoder = codecs.getincrementaldecoder(encoding)("strict" if invalid == "error" else _MARKING)
         self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
-        self._encoding, self._source = encoding, source
+        self._encoding, self._source, self._within = encoding, source, within
         self._n_bytes = 0
         self._fault: UndecodableTextError | None = None
 
@@ -173,7 +174,8 @@ class _Decoder:
     def _told(self, error: UnicodeDecodeError, offset: int) -> UndecodableTextError:
         fault = UndecodableTextError(
             f"{self._source} is not {self._encoding.upper()}: byte 0x{error.object[error.start]:02x} at offset "
-            f"{offset}; name its encoding (--encoding latin-1), or have such bytes replaced (--invalid replace)"
+            f"{offset}{self._within}; name its encoding, such as --encoding latin-1 or gb18030, or have such bytes "
+            "replaced (--invalid replace)"
         )
         fault.__cause__ = error
         return fault

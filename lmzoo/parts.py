@@ -5,6 +5,7 @@ The context policy says what a segment is, and thereby what a document is: a fil
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,8 +118,13 @@ class Cut:
     n_normalized: int
 
 
-def cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer) -> Cut:
-    """The three parts of a text, or of given parts; each text is read once."""
+def cut_parts(
+    texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer, *, uncut_if_short: bool = False
+) -> Cut:
+    """The three parts of a text, or of given parts; each text is read once.
+
+    `uncut_if_short`: a text that is too short for three parts is the training part, and the others are empty.
+    """
     segments: dict[str, Segments] = {}
     n_blank = n_read = 0
     for part, text in texts.items():
@@ -126,8 +132,11 @@ def cut_parts(texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer)
         segments[part] = Segments.together([found for found, _, _ in read])
         n_blank += sum(skipped for _, skipped, _ in read)
         n_read += sum(n_chars for _, _, n_chars in read)
+    parts = _three_parts(segments, normalizer, n_end_chars=int(policy != "file"))
+    if uncut_if_short and "whole" in segments and not all(map(len, parts.values())):
+        parts = {"train": segments["whole"], "valid": Segments.of([]), "test": Segments.of([])}
     return Cut(
-        parts=_three_parts(segments, normalizer, n_end_chars=int(policy != "file")),
+        parts=parts,
         n_blank=n_blank,
         n_read=n_read,
         n_normalized=sum(normalizer.n_changed(found.text) for found in segments.values()) if normalizer.joins else 0,
@@ -168,3 +177,22 @@ def texts_of(part: str, given: Text) -> Iterator[str]:
     for text in [read] if isinstance(read, str) else read:
         check_encodable(text, f"the {part} text")
         yield with_line_feeds(text)
+
+
+def content_sha256(parts: Mapping[str, Segments]) -> str:
+    """Of all parts as they were cut, so that another cut of the same text is another corpus."""
+    digest = hashlib.sha256()
+    for part, segments in parts.items():
+        digest.update(f"{part} {len(segments)}\n".encode())
+        digest.update(segments.view)
+        if segments.n_inner_ends and len(segments) > 1:
+            # the same lines may be cut into as many segments elsewhere
+            digest.update(np.cumsum(segments.bytes_S).astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def share_of_lines(train: Segments, test: Segments) -> float:
+    """The share of test lines that stand verbatim in the training text (0 to 1; blank lines do not count)."""
+    lines = [line for line in map(str.strip, test.lines()) if line]
+    seen = set(lines).intersection(map(str.strip, train.lines()))
+    return sum(line in seen for line in lines) / len(lines) if lines else 0.0

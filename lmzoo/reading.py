@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lmzoo.archives import unpacked
 from lmzoo.decoding import Decoding
-from lmzoo.errors import InputError, UndecodableTextError
+from lmzoo.errors import InputError
 from lmzoo.inputs import File, Name, chunks_of, file_of, files_of
 
 # decoded at once: more would not stay in the processor's cache
@@ -50,12 +50,8 @@ def decode_bytes(data: bytes, source: str) -> str:
 
 def _texts(file: File, decoding: Decoding | None, block_bytes: int) -> Iterator[str]:
     data, is_packed = unpacked(chunks_of(file, block_bytes), str(file))
-    try:
-        yield from (decoding or Decoding()).texts(data, str(file))
-    except UndecodableTextError as error:
-        if not is_packed:
-            raise
-        raise UndecodableTextError(f"{error} (of what is packed in it)") from error
+    within = " of what is packed in it" if is_packed else ""
+    yield from (decoding or Decoding()).texts(data, str(file), within)
 
 
 def _by_lines(texts: Iterable[str]) -> Iterator[str]:

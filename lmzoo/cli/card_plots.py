@@ -23,11 +23,15 @@ from lmzoo.files import whole_file
 # Okabe and Ito (2008): told apart with every common colour vision
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
 _FONT = "DejaVu Sans"
+# looked for in this order, for the signs that it lacks
+_CJK_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
+    *("WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans GB", "Arial Unicode MS"),
+)
 _N_BARS = 25
 _LONGEST_LABEL = 20
 _SETTINGS = {
     "backend": "agg",
-    "font.family": [_FONT],
     "font.size": 9,
     # a $ in a symbol is a $
     "text.parse_math": False,
@@ -56,9 +60,18 @@ def save_plots(card: Card, folder: Path) -> list[tuple[str, str]]:
 
 
 def label_of(symbol: str) -> str:
-    """A symbol as the font can draw it: by its code points where it has no sign for it."""
-    seen = "".join(c if ord(c) in _glyphs() else code_of(c) for c in shown(symbol))
+    """A symbol as the fonts can draw it: by its code points where none has a sign for it."""
+    seen = _drawable(shown(symbol))
     return seen if len(seen) <= _LONGEST_LABEL else f"{seen[: _LONGEST_LABEL - 1]}…"
+
+
+def n_without_sign(card: Card) -> int:
+    """How many of the symbols drawn no font here has all signs of."""
+    return sum(any(ord(c) not in _glyphs() for c in shown(symbol.what)) for symbol in card.symbols[:_N_BARS])
+
+
+def _drawable(text: str) -> str:
+    return "".join(c if ord(c) in _glyphs() else code_of(c) for c in text)
 
 
 @contextmanager
@@ -66,6 +79,7 @@ def _style_sheet() -> Iterator[None]:
     """Settings of its own, whatever the user's are; no display is looked for."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
+        matplotlib.rcParams["font.family"] = _fonts()
         for name, value in _SETTINGS.items():
             matplotlib.rcParams[name] = value  # type: ignore[index]
         yield
@@ -98,7 +112,7 @@ def _new_figure(card: Card, name: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(6.0, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title("".join(c if ord(c) in _glyphs() else code_of(c) for c in f"{card.name}: {_TITLES[name]}"))
+    axes.set_title(_drawable(f"{card.name}: {_TITLES[name]}"))
     return figure, axes
 
 
@@ -113,6 +127,12 @@ def _curve(axes: Axes, points: Sequence[tuple[int, int]], x: str, y: str) -> Non
 
 
 @cache
+def _fonts() -> list[str]:
+    installed = {entry.name for entry in font_manager.fontManager.ttflist}
+    return [_FONT, *[name for name in _CJK_FONTS if name in installed][:1]]
+
+
+@cache
 def _glyphs() -> frozenset[int]:
-    font = font_manager.get_font(font_manager.findfont(_FONT))
-    return frozenset(font.get_charmap())
+    fonts = (font_manager.get_font(font_manager.findfont(name)) for name in _fonts())
+    return frozenset(code for font in fonts for code in font.get_charmap())

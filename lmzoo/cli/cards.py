@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lmzoo.card import Card, Counted, PartCard
-from lmzoo.characters import code_of
+from lmzoo.characters import code_of, sign_of
 
 _BAR_CELLS = 24
 _N_SYMBOLS = 12
@@ -48,7 +48,7 @@ def print_card(card: Card, file: IO[str]) -> None:
         console = _Output(file=file, highlight=False, width=max(_UNLIMITED, console.width))
     for fact, value in _facts(card):
         console.print(Text(f"{fact}: {value}"), soft_wrap=True)
-    for sheet in _sheets(card):
+    for sheet in _sheets(card, all_in="--json"):
         table = Table(title=sheet.title, box=SIMPLE_HEAD, show_edge=False, title_justify="left", title_style="bold")
         for column in sheet.columns:
             table.add_column(Text(column.removesuffix(":")), justify="left" if column.endswith(":") else "right")
@@ -64,7 +64,7 @@ def markdown(card: Card, plots: Sequence[tuple[str, str]]) -> str:
     """The card as Markdown; `plots` are titles and files of pictures."""
     lines = [f"# {_escaped(card.name)}", ""]
     lines += [f"* {fact}: {_escaped(value)}" for fact, value in _facts(card)]
-    for sheet in _sheets(card):
+    for sheet in _sheets(card, all_in="card.json"):
         rules = [":--" if column.endswith(":") else "--:" for column in sheet.columns]
         rows = [[column.removesuffix(":") for column in sheet.columns], rules, *sheet.rows]
         lines += ["", f"## {sheet.title}", ""]
@@ -77,7 +77,9 @@ def markdown(card: Card, plots: Sequence[tuple[str, str]]) -> str:
 
 
 def shown(symbol: str) -> str:
-    """A symbol as it can be seen: what is blank or not printable by its code points."""
+    """A symbol as it can be seen: what is blank or not printable by a short name or its code points."""
+    if len(symbol) == 1 and (not symbol.isprintable() or symbol.isspace()):
+        return sign_of(symbol)
     is_seen = symbol.isprintable() and symbol.strip() == symbol
     return symbol if is_seen else "".join(c if c.isprintable() and not c.isspace() else code_of(c) for c in symbol)
 
@@ -90,13 +92,17 @@ def _facts(card: Card) -> Iterator[tuple[str, str]]:
     yield "corpus", card.name
     yield "read as", f"{card.tokenizer} tokens, normalize {card.normalize}, documents {card.documents}"
     cut_off = f", min_freq {card.min_freq}" if card.min_freq > 1 else ""
+    if len(card.parts) == 1:
+        yield "parts", "one: too short to be cut into training, validation and test part"
     yield "vocabulary", f"{card.n_symbols:,} predictable symbols{cut_off}"
     yield "characters", f"{card.n_characters:,} different; letters: {_listed(card.scripts) or 'none'}"
     forms = card.normal_forms
+    is_done = "nfc" in card.normalize.split("+")
+    changes, as_read = ("changed", " before that") if is_done else ("would change", "")
     examples = f" ({', '.join(forms.examples)})" if forms.examples else ""
     yield (
         "normal forms",
-        f"NFC would change {forms.n_changed:,} characters; {forms.n_words:,} words in several forms{examples}",
+        f"NFC {changes} {forms.n_changed:,} characters; {forms.n_words:,} words in several forms{examples}{as_read}",
     )
     yield "blank lines skipped", f"{card.n_blank_lines:,}"
     yield "literal markers", f"{card.n_markers:,}"
@@ -113,14 +119,15 @@ def _listed(counted: Sequence[Counted]) -> str:
     return ", ".join(f"{item.what} {item.count:,}" for item in counted)
 
 
-def _sheets(card: Card) -> Iterator[Sheet]:
+def _sheets(card: Card, *, all_in: str) -> Iterator[Sheet]:
+    """`all_in`: where there is more than a sheet has room for."""
     yield _parts(card)
     yield _repetitions(card)
     yield _coverage(card)
     yield _ngrams(card)
     yield _symbols(card)
     if card.invisible:
-        yield _invisible(card)
+        yield _invisible(card, all_in)
 
 
 def _parts(card: Card) -> Sheet:
@@ -175,7 +182,7 @@ def _coverage(card: Card) -> Sheet:
             [
                 f"{row.n_symbols:,}",
                 "" if row.min_freq is None else str(row.min_freq),
-                *map(_percent, (row.train_oov, row.valid_oov, row.test_oov)),
+                *("n/a" if oov is None else _percent(oov) for oov in (row.train_oov, row.valid_oov, row.test_oov)),
             ]
             for row in card.coverage
         ],
@@ -217,11 +224,11 @@ def _symbols(card: Card) -> Sheet:
     )
 
 
-def _invisible(card: Card) -> Sheet:
+def _invisible(card: Card, all_in: str) -> Sheet:
     rest = len(card.invisible) - _N_INVISIBLE
     return Sheet(
         title="Invisible and control characters",
         columns=("code:", "name:", "count"),
         rows=[[str(c.code), str(c.name), f"{c.count:,}"] for c in card.invisible[:_N_INVISIBLE]],
-        note=f"{rest:,} more are in card.json and --json." if rest > 0 else "",
+        note=f"{rest:,} more: {all_in} has them all." if rest > 0 else "",
     )

@@ -155,5 +155,5 @@ def test_zstd_without_its_library_says_what_to_install(monkeypatch):
 
 def test_an_offset_in_a_packed_text_is_said_to_be_one_of_what_is_packed(tmp_path):
     (tmp_path / "a").write_bytes(gzip.compress(b"abc\xff"))
-    with pytest.raises(TextError, match=r"byte 0xff at offset 3; .* \(of what is packed in it\)"):
+    with pytest.raises(TextError, match="byte 0xff at offset 3 of what is packed in it; name its"):
         read_text(tmp_path / "a")

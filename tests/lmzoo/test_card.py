@@ -146,6 +146,13 @@ def test_compressibility_is_that_of_xz(words):
     assert words.xz_bits_per_byte == 8 * len(lzma.compress(data)) / len(data)
 
 
+def test_compressed_is_the_text_without_an_end_that_it_does_not_have():
+    corpus = corpus_from_texts({"train": "ab" * 50, "valid": "a", "test": "b"})
+    card = describe(corpus)
+    assert card.n_compressed_bytes == 100 == card.parts[0].n_bytes
+    assert card.xz_bits_per_byte == 8 * len(lzma.compress(b"ab" * 50)) / 100
+
+
 def test_running_text_is_one_document():
     card = card_of(tokens="word", documents="running")
     assert [part.n_documents for part in card.parts] == [1, 1, 1]

@@ -46,7 +46,7 @@ def test_what_nobody_sees() -> None:
         ("a", "Latin"),
         ("é", "Latin"),
         ("я", "Cyrillic"),
-        ("红", "Cjk"),
+        ("红", "Han"),
         ("あ", "Hiragana"),
         ("Ａ", "Latin"),
         ("ب", "Arabic"),
@@ -57,8 +57,8 @@ def test_scripts_are_what_the_names_of_letters_say(letter: str, script: str) -> 
 
 
 def test_scripts_count_letters_alone_the_most_frequent_first() -> None:
-    assert scripts(Counter("я 红楼梦 12,!")) == {"Cjk": 3, "Cyrillic": 1}
-    assert list(scripts(Counter("я 红楼梦"))) == ["Cjk", "Cyrillic"]
+    assert scripts(Counter("я 红楼梦 12,!")) == {"Han": 3, "Cyrillic": 1}
+    assert list(scripts(Counter("я 红楼梦"))) == ["Han", "Cyrillic"]
 
 
 def test_words_in_several_forms() -> None:

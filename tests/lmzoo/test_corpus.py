@@ -568,3 +568,9 @@ class TestSplitFromIds:
     def test_what_is_no_document_of_ids(self, document, message):
         with pytest.raises(TokenError, match=message):
             lmzoo.split_from_ids([document], self.CORPUS.vocab)
+
+
+@pytest.mark.parametrize("given", [{"name": []}, {"name": ()}, {"train": [], "test": ["a.txt"]}])
+def test_no_texts_are_no_corpus(given):
+    with pytest.raises(CorpusError, match=r"no texts|are both needed"):
+        load_corpus(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -97,15 +98,94 @@ def test_a_table_of_markdown_keeps_its_columns(card: Card) -> None:
 
 
 @pytest.mark.parametrize(
-    ("symbol", "seen"), [("a", "a"), (" ", "U+0020"), ("\n", "U+000A"), ("红", "红"), ("a\u00a0b", "aU+00A0b")]
+    ("symbol", "seen"),
+    [
+        ("a", "a"),
+        (" ", "SPACE"),
+        ("\u200b", "ZERO WIDTH SPACE"),
+        ("\n", "U+000A"),
+        ("红", "红"),
+        ("a\u00a0b", "aU+00A0b"),
+    ],
 )
-def test_what_is_blank_is_shown_by_its_code(symbol: str, seen: str) -> None:
+def test_what_is_blank_is_shown_by_its_name_or_code(symbol: str, seen: str) -> None:
     assert shown(symbol) == seen
 
 
-def test_a_symbol_without_a_sign_in_the_font_is_drawn_by_its_code() -> None:
+def test_a_symbol_without_a_sign_in_the_font_is_drawn_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     from lmzoo.cli.card_plots import label_of
 
-    assert [label_of(symbol) for symbol in ("a", "é", "$x$", "红", " ")] == ["a", "é", "$x$", "U+7EA2", "U+0020"]
+    card_plots = importlib.import_module("lmzoo.cli.card_plots")
+    monkeypatch.setattr(card_plots, "_glyphs", lambda: frozenset(range(0x20, 0x250)))
+    assert [label_of(symbol) for symbol in ("a", "é", "$x$", "红", " ")] == ["a", "é", "$x$", "U+7EA2", "SPACE"]
     assert label_of("x" * 50) == "x" * 19 + "…"
+
+
+def test_signs_that_no_font_has_are_told_once(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    path = tmp_path / "zh.txt"
+    path.write_text("红楼梦 a\n" * 40, encoding="utf-8")
+    card_plots = importlib.import_module("lmzoo.cli.card_plots")
+    monkeypatch.setattr(card_plots, "_glyphs", lambda: frozenset(range(0x20, 0x250)))
+    status, out, err = typed("describe", path, "-o", tmp_path / "card")
+    assert status == 0
+    assert "letters: Han 120, Latin 40" in out
+    told = [line for line in err.splitlines() if line.startswith("note:")]
+    assert len(told) == 1
+    assert "3 of the most frequent symbols" in told[0]
+    assert "Noto Sans CJK" in told[0]
+
+
+def test_ten_lines_are_described_as_one_part(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("今天下雨。\n", encoding="utf-8")
+    status, out, err = typed("describe", path, "--json", "-o", tmp_path / "card", "--parts", tmp_path / "parts")
+    assert status == 0, err
+    (part,) = json.loads(out)["parts"]
+    assert (part["name"], part["n_tokens"], part["n_chars"]) == ("train", 6, 6)
+    assert next(row["test_oov"] for row in json.loads(out)["coverage"]) is None
+    assert (tmp_path / "parts" / "train.txt").read_text(encoding="utf-8") == "今天下雨。\n"
+    assert (tmp_path / "parts" / "test.txt").read_bytes() == b""
+    assert "too short to be cut" in typed("describe", path)[1]
+    status, _, err = typed("train", "kn5", path, "-o", tmp_path / "m.lm")
+    assert status == 2
+    for cure in ("--documents line", "--all", "--train, --valid, --test"):
+        assert cure in err
+
+
+def test_a_text_without_any_token_has_no_card(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("", encoding="utf-8")
+    status, _, err = typed("describe", tmp_path / "empty.txt")
+    assert status == 2
+    assert "the train part of empty.txt has 0 tokens" in err
+
+
+@pytest.mark.parametrize("documents", ["file", "line", "paragraph", "running"])
+def test_parts_that_are_written_are_the_same_tokens_again(typed: Typed, tmp_path: Path, documents: str) -> None:
+    path = tmp_path / "own.txt"
+    path.write_text("Un cafe\u0301, deux\ncafés\n\nle chat\nest l\u00e0\n\n" * 30, encoding="utf-8")
+    status, out, err = typed(
+        *("describe", path, "--normalize", "nfc", "--documents", documents, "--parts", tmp_path / "parts")
+    )
+    assert (status, err) == (0, f"parts in {tmp_path / 'parts'}\n")
+    assert "NFC changed" in out
+    wanted = lmzoo.load_corpus(path, normalize="nfc", documents=documents)
+    files = {part: tmp_path / "parts" / f"{part}.txt" for part in ("train", "valid", "test")}
+    again = lmzoo.load_corpus(**files, documents=documents)
+    assert again.n_normalized == 0
+    for split, found in zip(
+        (wanted.train, wanted.valid, wanted.test), (again.train, again.valid, again.test), strict=True
+    ):
+        assert found.ids_N.tolist() == split.ids_N.tolist()
+        assert found.starts_D1.tolist() == split.starts_D1.tolist()
+
+
+def test_where_all_invisible_characters_stand(typed: Typed, tmp_path: Path) -> None:
+    path = tmp_path / "odd.txt"
+    path.write_text(
+        "".join(map(chr, range(0x2000, 0x2010))) * 40 + "".join(map(chr, range(1, 9))) * 40, encoding="utf-8"
+    )
+    _, out, _ = typed("describe", path, "-o", tmp_path / "card")
+    assert "4 more: --json has them all." in out
+    assert "4 more: card.json has them all." in (tmp_path / "card" / "card.md").read_text(encoding="utf-8")

@@ -25,11 +25,11 @@ What the default command measured on {corpus}: {tokens} tokens, a document per {
 threads: {threads}. Lower is better; brackets hold 95 % intervals. All tables, curves, plots and records are in
 [{place}]({place}/report.md).
 
-A `~` says that a paired test over the same pieces of text finds no difference from the best; it may stand below a
-`worse`, since two models that err alike are told apart sooner than two that err at different places. Names that differ
-in `-scratch` and `-cudnn` alone are one function: what ranks them is how much was learnt in the seconds given, so
-another machine may order them otherwise (`--max-steps` gives all the same steps, `--seeds` tells chance apart). Memory
-is the peak of training and measuring, imports included.
+A `~` says that a paired test over the same pieces of text finds no difference from the best. It may stand below a
+`worse`: the test sees a small difference sooner between two models that err at the same places. `-scratch` and `-cudnn`
+are the same network, computed by other code: which of the two is first depends on how much it learnt in the seconds
+given, so another machine may order them otherwise (`--max-steps` gives all the same steps, `--seeds` tells chance
+apart). Memory is the peak of training and measuring, imports included.
 
 | model | test perplexity | against the best | bits/char | training (s) | size (KiB) | next token (µs) | memory (MiB) |
 |---|---|---|---|---|---|---|---|

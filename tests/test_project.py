@@ -322,3 +322,10 @@ def test_a_skip_for_want_of_data_fails_where_data_is_required(
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert outcome in done.stdout.splitlines()[-1]
     assert done.returncode == bool(variables)
+
+
+def test_what_is_cited_is_this_version() -> None:
+    cited = dict(re.findall(r"^([a-z-]+): (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert cited["version"] == lmzoo.__version__
+    assert (cited["license"], cited["abstract"]) == (project["license"], project["description"])

@@ -116,7 +116,7 @@ def score_files(
     if n_unreadable:
         raise click.ClickException(f"{n_unreadable} of {len(texts)} files could not be scored to their ends")
     if math.isnan(scoring.total.nll_nats):
-        raise click.ClickException("the model answered what is no number; see the column reason")
+        raise click.ClickException("the model gave a token NaN (not a number); see the column reason")
 
 
 def _texts_of(names: Sequence[str]) -> Iterator[tuple[str, File | LmzooError]]:

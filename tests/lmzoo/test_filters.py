@@ -233,7 +233,7 @@ class TestScore:
         status, out, err = typed("score", models["word"], stdin="the cat\na dog\n")
         assert status == 2
         assert [row["reason"] for row in table(out)] == ["some scores are no numbers", ""]
-        assert err.splitlines()[-1] == "error: the model answered what is no number; see the column reason"
+        assert err.splitlines()[-1] == "error: the model gave a token NaN (not a number); see the column reason"
 
     def test_totals_are_told_when_an_endless_pipe_is_left(self, models, monkeypatch, capsys):
         def arriving():

@@ -22,7 +22,7 @@ from bench.coded import measured_code
 from bench.describe import corpus_facts, read_corpus
 from bench.energy import EnergyMeter
 from bench.learned import Learned, encoded_for, has_same_symbols, trained, was_read
-from bench.planned import require_same_code, require_same_text
+from bench.planned import require_same_code, require_same_packages, require_same_text
 from bench.quality import blocks_record, perplexity_figure, tally_record
 from bench.records import (
     CorpusFacts,
@@ -151,6 +151,7 @@ class Trial:
     def _measure(self) -> tuple[Status, str | None, Measured | None]:
         # before anything is read: a record without facts of a text is of no use to a later run
         require_same_code(self.spec)
+        require_same_packages(self.spec)
         self._import_libraries()
         corpus = self._timed("load_s", self._read_corpus)
         self._facts = corpus_facts(corpus)

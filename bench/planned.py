@@ -30,6 +30,23 @@ def require_same_code(trial: TrialSpec) -> None:
         )
 
 
+def require_same_packages(trial: TrialSpec) -> None:
+    """The same for the packages that a model comes from, whose code is among its options."""
+    # not at the top: what looks at the code of a trial before its process starts stays light
+    from lmzoo.registry import PACKAGES_SHA256, recorded_options
+
+    wanted = trial.options.get(PACKAGES_SHA256)
+    if wanted is None:
+        return
+    found = recorded_options(trial.spec).get(PACKAGES_SHA256)
+    if found != wanted:
+        raise StaleError(
+            f"the code of the package that {trial.model} comes from (sha256 {str(found)[:_DIGITS]}…) is not the run's "
+            f"({str(wanted)[:_DIGITS]}…): install the same version on every machine; where it has changed since the "
+            "run began, start the run again with --resume"
+        )
+
+
 def require_same_text(trial: TrialSpec, corpus: Corpus) -> None:
     """The same for the text."""
     if corpus.sha256 != trial.corpus_sha256:

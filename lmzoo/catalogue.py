@@ -10,6 +10,8 @@ from typing import Literal, get_args
 from lmzoo.errors import SpecError
 
 Family = Literal["counting", "neural", "coder"]
+# among the recorded options of a model: the code that installed packages bring to it
+PACKAGES_SHA256 = "packages_sha256"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ ENTRY is a `ModelEntry`.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib
 import importlib.metadata
 from collections.abc import Mapping
@@ -17,16 +18,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lmzoo.catalogue import MIXTURE, MODELS, PARTS, PEERS, STORED_KINDS, Family, ModelEntry
+from lmzoo.catalogue import MIXTURE, MODELS, PACKAGES_SHA256, PARTS, PEERS, STORED_KINDS, Family, ModelEntry
 from lmzoo.errors import MissingLibraryError, SpecError, UnknownModelError, UnknownOptionError, did_you_mean
 from lmzoo.interface import Coder, LanguageModel, Storable, Trainer
 from lmzoo.mixture import MixtureConfig, MixtureTrainer
+from lmzoo.packages import sha256_of_package
 from lmzoo.spec import Spec, as_spec, configure, parse_parts, quoted
 from lmzoo.vocab import Vocab
 
 __all__ = [
     "MIXTURE",
     "MODELS",
+    "PACKAGES_SHA256",
     "PEERS",
     "STORED_KINDS",
     "Family",
@@ -197,11 +200,22 @@ def _with_value(spec: Spec, entry: ModelEntry) -> dict[str, str]:
 def recorded_options(spec: Spec | str) -> dict[str, Any]:
     """Every resolved option as a record holds it: a file by its name and its sha256, never by its place.
 
+    Where an installed package brings the model, or a part of it, the sha256 of its code is among them.
+
     Raises `StorageError` for a file that is not there.
     """
+    spec = as_spec(spec)
     config = resolve_config(spec)
     own = getattr(config, "recorded", None)
-    return dataclasses.asdict(config) if own is None else own()
+    options: dict[str, Any] = dataclasses.asdict(config) if own is None else own()
+    return {**options, **_packages_sha256(spec)}
+
+
+def _packages_sha256(spec: Spec) -> dict[str, str]:
+    hashes = [code for entry in entries_of(spec) if (code := sha256_of_package(entry)) is not None]
+    if len(hashes) > 1:
+        hashes = [hashlib.sha256("".join(hashes).encode()).hexdigest()]
+    return {PACKAGES_SHA256: hashes[0]} if hashes else {}
 
 
 def shown(spec: Spec) -> str:

@@ -66,6 +66,7 @@ LMZOO_ORDER = (
     "cache",
     "adapters",
     "catalogue",
+    "packages",
     "registry",
     "storage",
     "checkpoints",

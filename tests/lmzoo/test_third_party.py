@@ -17,8 +17,11 @@ from pathlib import Path
 import pytest
 
 import lmzoo
+from bench.describe import resolve_models
+from bench.planned import StaleError, require_same_packages
 from lmzoo import registry
 from lmzoo.errors import MissingLibraryError, NewerFileError
+from tests.bench.stubs import make_trial
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "your_model"
@@ -209,3 +212,76 @@ class TestBroken:
         }
         assert float(table["bigram"]["test_perplexity"]) < float(table["interpolated"]["test_perplexity"])
         assert "nothing was counted" in table["raises"]["reason"]
+
+
+class TestTheirCode:
+    """What a record holds of the code that a package brings: whatever decides a result, and no place."""
+
+    def code(self, spec="interpolated"):
+        return registry.recorded_options(spec).get(registry.PACKAGES_SHA256)
+
+    def test_other_code_is_another_hash_and_the_same_again_the_same(self, packages):
+        before = self.code()
+        assert re.fullmatch("[0-9a-f]{64}", before)
+        assert self.code("interpolated:weight=0.9") == before
+        source = packages / "interpolated.py"
+        kept = source.read_bytes()
+        source.write_bytes(kept + b"# one line more\n")
+        assert self.code() != before
+        source.write_bytes(kept)
+        assert self.code() == before
+
+    def test_models_of_lmzoo_have_none_and_a_mixture_has_those_of_its_parts(self, packages):
+        assert self.code("kn5") is None
+        assert self.code("mixture:kn5+bigram") is None
+        of_one = self.code("mixture:kn5+interpolated")
+        assert of_one == self.code()
+        assert self.code("mixture:interpolated+leaks") not in (None, of_one, self.code("leaks"))
+
+    def test_a_module_that_an_entry_borrows_from_counts(self, packages):
+        # its config is the tutorial's
+        before = self.code("leaks")
+        (packages / "interpolated.py").write_bytes((packages / "interpolated.py").read_bytes() + b"#\n")
+        assert self.code("leaks") != before
+
+    @pytest.mark.parametrize("told_by", ["top_level.txt", "RECORD"])
+    def test_a_module_that_the_package_installs_beside_counts(self, packages, told_by):
+        (packages / "beside.py").write_text("WEIGHT = 1\n")
+        told = {"top_level.txt": "beside\n", "RECORD": "beside.py,,\n../../bin/tool.py,,\nbroken-0.1.0.dist-info/X,,\n"}
+        (packages / "broken-0.1.0.dist-info" / told_by).write_text(told[told_by])
+        before = self.code("leaks")
+        (packages / "beside.py").write_text("WEIGHT = 2\n")
+        assert self.code("leaks") != before
+
+    def test_of_a_package_every_file_counts_that_is_not_hidden_or_compiled(self, packages, monkeypatch):
+        folder = packages / "foldered"
+        (folder / "inner" / "__pycache__").mkdir(parents=True)
+        for name in ("__init__.py", "inner/__init__.py"):
+            (folder / name).write_text("")
+        (folder / "inner" / "entry.py").write_text(
+            "import interpolated, dataclasses\n"
+            "class Config(interpolated.Config): pass\n"
+            "ENTRY = dataclasses.replace(interpolated.ENTRY, name='foldered', config='foldered.inner.entry:Config')\n"
+        )
+        install(packages, "foldered", {"foldered": "foldered.inner.entry:ENTRY"})
+        registry.all_entries.cache_clear()
+        seen = [self.code("foldered")]
+        for name in ("table.json", "inner/more.py", "inner/.notes", "inner/__pycache__/more.pyc"):
+            (folder / name).write_text("1")
+            seen.append(self.code("foldered"))
+        assert len(set(seen[:3])) == 3
+        assert set(seen[2:]) == {seen[2]}
+        for name in ("foldered", "foldered.inner", "foldered.inner.entry"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+
+    def test_a_trial_of_other_code_than_the_plans_fails_with_the_reason(self, packages):
+        (facts,), _ = resolve_models("interpolated")
+        trial = make_trial("interpolated", options=facts.options)
+        require_same_packages(trial)
+        require_same_packages(make_trial("kn5"))
+        (packages / "interpolated.py").write_bytes((packages / "interpolated.py").read_bytes() + b"#\n")
+        with pytest.raises(
+            StaleError, match=r"package that interpolated comes from \(sha256 \w{12}…\) is not the run's"
+        ):
+            require_same_packages(trial)
+        assert resolve_models("interpolated")[0][0].options != facts.options

@@ -21,6 +21,7 @@ from bench.report import notices, wording
 from bench.report.across import text_of
 from bench.report.reading import Run, read_run
 from bench.report.rows import Group, Row, rows_of
+from lmzoo.catalogue import PACKAGES_SHA256
 from lmzoo.errors import InputError, LmzooError
 from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
 
@@ -35,6 +36,11 @@ _MUST_AGREE = {
     "tokenizer": "another tokenizer",
     "rules_version": "another version of the rules of measuring",
 }
+
+
+# what a name stands for, by the options that hold a hash of it
+_FILES = {"sha256": "the file or folder that it is read from", PACKAGES_SHA256: "the code of the package it comes from"}
+_DIGITS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +84,19 @@ def compare_runs(before: Path, after: Path) -> Comparison:
             f"{before} and {after} have nothing that can be compared: {'; '.join(refusals[:3]) or 'no rows'}; "
             "give two runs of the same models on the same text"
         )
-    return Comparison(changes=[*changes_of(couples), *compared], refusals=refusals, notices=_notices(runs))
+    told = [*_notices(runs), *_about_files([*couples, *across])]
+    return Comparison(changes=[*changes_of(couples), *compared], refusals=refusals, notices=told)
+
+
+def _about_files(pairs: Sequence[tuple[Row, Row]]) -> list[str]:
+    """That a model of one name is not the same file, or not of the same code, in both runs."""
+    found = []
+    for row, other in pairs:
+        for option, what in _FILES.items():
+            hashes = [str(of.trials[0].options.get(option))[:_DIGITS] for of in (row, other)]
+            if len(set(hashes)) > 1:
+                found.append(f"{row.model}: the runs differ in {what}: sha256 {hashes[0]}… and {hashes[1]}…")
+    return list(dict.fromkeys(found))
 
 
 def _cut_otherwise(rows: Sequence[Row], others: Sequence[Row]) -> list[tuple[Row, Row]]:

@@ -6,10 +6,11 @@ It runs in a short child process (`python -m bench.worker --describe`), because 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.environment import distinct_names
+from bench.environment import distinct_names, without_folders
 from bench.records import Answer, CorpusFacts, CorpusSpec, ModelFacts, Question
 from lmzoo.corpus import Corpus, load_corpus
 from lmzoo.driver import DEFAULT_NEURAL_SECONDS
@@ -109,7 +110,22 @@ def resolve_models(text: str) -> tuple[list[ModelFacts], dict[str, str]]:
             unavailable[facts.model] = reason
         else:
             models.setdefault(facts.spec, facts)
-    return list(models.values()), unavailable
+    return _told_apart(models.values()), unavailable
+
+
+def _told_apart(models: Iterable[ModelFacts]) -> list[ModelFacts]:
+    """Those that share a label numbered: what tells them apart is a folder, which stays here.  Each is a row."""
+    labels: set[str] = set()
+    found = []
+    for model in models:
+        name = label = without_folders(model.model)
+        for n in itertools.count(2):
+            if label not in labels:
+                break
+            label = f"{name} ({n})"
+        labels.add(label)
+        found.append(model.model_copy(update={"model": label}))
+    return found
 
 
 def model_facts(spec: Spec) -> ModelFacts:

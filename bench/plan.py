@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bench.environment import code_sha256, safe_name, without_folders
+from bench.environment import code_sha256, safe_name
 from bench.records import RULES_VERSION, SCHEMA_VERSION, Answer, CorpusFacts, CorpusSpec, ModelFacts, TrialSpec
 from lmzoo.errors import LmzooError
 
@@ -150,7 +150,7 @@ def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> T
     trial = TrialSpec(
         trial_id="unnamed",
         content_key="none yet",
-        model=without_folders(model.model),
+        model=model.model,
         spec=model.spec,
         options=model.options,
         family=model.family,

@@ -319,3 +319,18 @@ def test_an_output_that_takes_no_more_ends_it_with_a_line(tmp_path: Path) -> Non
             [sys.executable, "-m", "bench.compare", run, run], stdout=full, stderr=subprocess.PIPE, check=False
         )
     assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")
+
+
+def test_that_a_name_stands_for_other_files_is_told_once(tmp_path: Path) -> None:
+    def of(**options: str) -> list[TrialRecord]:
+        return [ok(trial("kn5", options=options, seed=seed), 4.4) for seed in range(2)]
+
+    file = said(tmp_path / "file", of(sha256="a" * 64), of(sha256="b" * 64))
+    assert [line for line in file if line.startswith("warning: ")] == [
+        "warning: kn5: the runs differ in the file or folder that it is read from: sha256 aaaaaaaaaaaa… and "
+        "bbbbbbbbbbbb…"
+    ]
+    code = of(packages_sha256="c" * 64)
+    changed = said(tmp_path / "code", code, of(packages_sha256="d" * 64))
+    assert "the runs differ in the code of the package it comes from: sha256 cccccccccccc… and " in " ".join(changed)
+    assert not [line for line in said(tmp_path / "same", code, code) if line.startswith("warning: ")]

@@ -185,3 +185,28 @@ def test_a_folder_is_read_in_the_encoding_asked_for_and_the_record_says_what_bec
     told = answer(Question(models="unigram", corpora=(CorpusSpec(name=str(tmp_path)),), devices=("cpu",)))
     assert told.error is not None
     assert "is not UTF-8: byte 0xff at offset 340;" in told.error
+
+
+def test_models_of_one_file_name_are_numbered_and_their_folders_stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_path = {"name": "of-path", "config": f"{__name__}:OfPath", "value": "path"}
+    entries = {**MODELS, "of-path": dataclasses.replace(MODELS["bigram"], fixed={}, **of_path)}
+    monkeypatch.setattr(describe, "all_entries", lambda: entries)
+    monkeypatch.setattr(registry, "all_entries", lambda: entries)
+    typed = "of-path:/a/m,of-path:/b/m,of-path:run1/m,of-path:'/c/m',of-path:x,beside=/a/n,of-path:x,beside=/b/n"
+    # the same twice is one
+    assert names(f"{typed},of-path:/a/m") == [
+        "of-path:m",
+        "of-path:m (2)",
+        "of-path:run1/m",
+        "of-path:m (3)",
+        "of-path:x,beside=n",
+        "of-path:x,beside=n (2)",
+    ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OfPath:
+    """Options that are paths."""
+
+    path: str
+    beside: str = ""

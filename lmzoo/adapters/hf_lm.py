@@ -1,16 +1,15 @@
 """Causal networks of Hugging Face's transformers, from a folder on this machine.
 
-Windows: a network reads at most W = `context_size` tokens at a time.  Once W are read, the next token starts a new
-window with the newest W - W//2 of them, at positions that depend on the place in the document alone.  So every token is
-predicted once, after at least half a window of text or all there is, and cutting a text into pieces changes nothing.
+Windows: a network reads at most W = `context_size` tokens at a time.  The token after a full window is predicted from
+it and read in a new one, behind the newest W - W//2, at positions that depend on the place in the document alone.  So
+every token is predicted once, after at least half a window of text or all there is, and cutting a text into pieces
+changes nothing.
 The start token is read once, before the first token.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import inspect
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.adapters.hf_folder import NOWHERE, Symbols, read_symbols, require_files, sha256_of_folder, weights_bytes
+from lmzoo.adapters.hf_network import Network, unreadable
 from lmzoo.errors import InputError, OptionValueError, StorageError, TokenError
 from lmzoo.interface import Tokens
 
@@ -31,11 +31,8 @@ _LONGEST_WINDOW = 4096
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # float32 numbers of whole distributions (rows x columns x V) held at once
 _MAX_CELLS = 1 << 24
-_SHOWN = 300
 # bfloat16 has 8 bits
 _TOLERANCE_COARSE = 2e-2
-# how far a token's prediction may move when a later one is exchanged: float32 in another order
-_CAUSAL_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +67,7 @@ class HfState:
 
     Attributes:
         rows_BxN: the tokens, by the network's own numbers.
-        cache: their keys and values, never written to again; None: to be made anew.
+        cache: their keys and values, never written to again; None: they are read anew.
         logprobs_BxR: ln p of each of the network's rows coming next, a tensor.
     """
 
@@ -83,7 +80,7 @@ class HfModel:
     """A network behind the interface; its probabilities are those of its softmax, over all of its rows.
 
     Args:
-        network: a causal model of transformers, in evaluation mode.
+        network: in evaluation mode; that it is causal, and whether it keeps a cache, was tried.
         window: the most tokens that it reads at a time.
         file_bytes: what its weights take on disk.
     """
@@ -94,28 +91,27 @@ class HfModel:
     # its end token ends texts, not lines
     documents = "file"
 
-    def __init__(self, network: Any, symbols: Symbols, window: int, *, device: str, file_bytes: int) -> None:
+    def __init__(self, network: Network, symbols: Symbols, window: int, *, file_bytes: int) -> None:
         import torch
 
         self.vocab = symbols.vocab
         self.context_size: int | None = window
         self.cells_at_once = max(_MAX_CELLS // len(symbols.vocab), 1)
-        self.n_params = int(network.num_parameters())
+        self.n_params = int(network.network.num_parameters())
         self.file_bytes = file_bytes
-        self.device = device
-        self._network = network.to(device)
+        self._network = network
         self._symbols = symbols
         # what has no row of its own is read as a start: it never stands in a text
         self._read_V = np.where(symbols.rows_V == NOWHERE, symbols.start_row, symbols.rows_V)
-        takes = inspect.signature(network.forward).parameters
-        self._takes_cache_as = "cache" if "cache" in takes else "past_key_values"
-        self._can_leave_out = "logits_to_keep" in takes
-        if network.dtype != torch.float32:
+        if network.network.dtype != torch.float32:
             self.tolerance = _TOLERANCE_COARSE
 
+    @property
+    def device(self) -> str:
+        return self._network.device
+
     def move_to(self, device: str) -> None:
-        self._network.to(device)
-        self.device = device
+        self._network.move_to(device)
 
     def initial_state(self, batch_size: int = 1, *, bos: bool = True) -> HfState:
         """After the start token; so is the null context, since a network has to read something before it predicts."""
@@ -154,13 +150,10 @@ class HfModel:
     def select(self, state: HfState, rows: npt.ArrayLike) -> HfState:
         import torch
 
-        chosen = np.atleast_1d(np.asarray(rows))
-        index = torch.from_numpy(chosen.astype(np.int64)).to(self.device)
-        with torch.inference_mode():
-            cache = copy.deepcopy(state.cache)
-            if cache is not None:
-                cache.batch_select_indices(index)
-            return HfState(rows_BxN=state.rows_BxN[chosen], cache=cache, logprobs_BxR=state.logprobs_BxR[index])
+        chosen = np.atleast_1d(np.asarray(rows)).astype(np.int64)
+        index = torch.from_numpy(chosen).to(self.device)
+        cache = self._network.selected(state.cache, chosen)
+        return HfState(rows_BxN=state.rows_BxN[chosen], cache=cache, logprobs_BxR=state.logprobs_BxR[index])
 
     def _checked(self, tokens_BxL: Tokens, state: HfState) -> Tokens:
         tokens_BxL = self.vocab.checked(tokens_BxL)
@@ -194,13 +187,8 @@ class HfModel:
         """ln p of every row after each of the last tokens, float32 of shape (B, n_last, R), and the new cache."""
         import torch
 
-        options: dict[str, Any] = {"logits_to_keep": n_last} if self._can_leave_out else {}
-        with torch.inference_mode():
-            # the library writes into the cache that it is given, and states are values
-            options[self._takes_cache_as] = copy.deepcopy(cache)
-            answer = self._network(input_ids=torch.from_numpy(rows_BxN).to(self.device), use_cache=True, **options)
-            logprobs = torch.log_softmax(answer.logits[:, -n_last:].float(), dim=-1)
-        return logprobs, answer[self._takes_cache_as]
+        logits_BxLxR, cache = self._network.logits(rows_BxN, cache, n_last=n_last)
+        return torch.log_softmax(logits_BxLxR.float(), dim=-1), cache
 
     def _by_symbol(self, logprobs_R: Any) -> LogProbs:
         """ln p in the order of the vocabulary, over the last axis."""
@@ -220,9 +208,13 @@ def read_hf(config: HfConfig, device: str = "cpu") -> HfModel:
     folder = Path(config.path)
     require_files(folder)
     found = str(find_device(config.device or device))
-    network = _network_of(folder, config)
-    symbols = read_symbols(folder, _rows_of(network, folder))
-    return HfModel(network, symbols, _window_of(network, config), device=found, file_bytes=weights_bytes(folder))
+    network = Network(_network_of(folder, config))
+    window = _window_of(network.network, config)
+    n_rows = network.require_causal(window)
+    symbols = read_symbols(folder, n_rows)
+    network.move_to(found)
+    network.try_cache(window, n_rows)
+    return HfModel(network, symbols, window, file_bytes=weights_bytes(folder))
 
 
 def _network_of(folder: Path, config: HfConfig) -> Any:
@@ -240,8 +232,7 @@ def _network_of(folder: Path, config: HfConfig) -> Any:
                 output_loading_info=True,
             )
     except Exception as error:  # the library has no kind of its own for what it cannot read
-        why = " ".join(str(error).split())[:_SHOWN]
-        raise StorageError(f"transformers cannot read {folder}: {type(error).__name__}: {why}") from error
+        raise unreadable(folder, error) from error
     lacking = sorted(map(str, {*told["missing_keys"], *told["mismatched_keys"]}))
     if lacking:
         raise StorageError(f"{folder} is incomplete: its weights lack {', '.join(lacking[:3])} ({len(lacking)} in all)")
@@ -273,23 +264,3 @@ def _window_of(network: Any, config: HfConfig) -> int:
             f"context_size is at most {limit}, which {config.path} can read, got {config.context_size}"
         )
     return config.context_size
-
-
-def _rows_of(network: Any, folder: Path) -> int:
-    """How many rows a network predicts.
-
-    Raises `StorageError` for one that looks ahead, and for one whose answers are no numbers.
-    """
-    import torch
-
-    with torch.inference_mode():
-        # two texts that begin alike
-        first_2xR = network(input_ids=torch.tensor([[0, 1], [0, 2]])).logits[:, 0].float()
-    if not torch.isfinite(first_2xR).all():
-        raise StorageError(f"{folder} is damaged: its network gives no finite numbers")
-    if not torch.allclose(first_2xR[0], first_2xR[1], rtol=0, atol=_CAUSAL_TOLERANCE):
-        raise StorageError(
-            f"{folder} holds no causal model: a later token changes what it says of an earlier one, so it has no "
-            "probability of a text"
-        )
-    return int(first_2xR.shape[1])

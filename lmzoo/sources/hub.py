@@ -82,7 +82,7 @@ def _loaded(name: str) -> Mapping[str, Any]:
 
 def _cure(path: str) -> str:
     if is_folder(path):
-        return "a folder holds files such as train.parquet, validation.jsonl or test.txt"
+        return "a folder holds files of one kind, such as train.parquet and test.parquet, or all .jsonl, or all .txt"
     return (
         "offline only what is cached can be read: fetch it where there is a network with python -m lmzoo corpora "
         "hf:… --fetch, and copy the folder that HF_HOME names, or save its files and give hf:folder"

@@ -82,7 +82,14 @@ def test_two_columns_of_texts_and_none_called_text_is_a_question(folder):
 
 def test_a_folder_of_nothing_readable_is_told(folder):
     (folder / "README").write_text("nothing\n", encoding="utf-8")
-    with pytest.raises(MissingDataError, match=r"cannot be had: .*; a folder holds files such as train.parquet"):
+    with pytest.raises(MissingDataError, match=r"cannot be had: .*; a folder holds files of one kind, such as"):
+        open_dataset(str(folder))
+
+
+def test_files_of_several_kinds_are_refused(folder):
+    (folder / "train.txt").write_text("a\n", encoding="utf-8")
+    write_rows(folder / "test.jsonl", {"text": "b"})
+    with pytest.raises(MissingDataError, match=r"files of one kind, such as .*, or all \.jsonl, or all \.txt"):
         open_dataset(str(folder))
 
 

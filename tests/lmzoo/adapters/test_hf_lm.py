@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import shutil
@@ -189,13 +190,74 @@ class TestFigures:
         assert nats.sum() != pytest.approx(exact.sum(), rel=1e-6)
 
 
+def bert(**options: Any) -> Any:
+    return transformers.BertConfig(
+        vocab_size=267, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=WINDOW, **options,
+    )  # fmt: skip
+
+
+def without_cache() -> Any:
+    """It takes no cache and gives none."""
+    config = transformers.OpenAIGPTConfig(
+        vocab_size=267, n_positions=WINDOW, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5
+    )
+    return transformers.OpenAIGPTLMHeadModel(config)
+
+
+def state_space() -> Any:
+    """What it keeps are states, of which no texts can be selected."""
+    config = transformers.MambaConfig(
+        vocab_size=267, hidden_size=16, num_hidden_layers=2, state_size=4, initializer_range=0.5
+    )
+    return transformers.MambaForCausalLM(config)
+
+
+def decoder_of_bert() -> Any:
+    return transformers.BertLMHeadModel(bert(is_decoder=True, initializer_range=0.5))
+
+
+class TestCaches:
+    @pytest.mark.parametrize(
+        ("made", "keeps_cache"), [(without_cache, False), (state_space, False), (decoder_of_bert, True)]
+    )
+    def test_a_network_without_one_reads_its_window_anew(
+        self, gpt2: Path, tmp_path: Path, made: Any, keeps_cache: bool
+    ) -> None:
+        folder = shutil.copytree(gpt2, tmp_path / "copy")
+        torch.manual_seed(2)
+        save_network(folder, made())
+        model = opened(folder, f",context_size={WINDOW}")
+        assert model._network.keeps_cache is keeps_cache
+        text = TEXT[:40]
+        ids = model.vocab.encode(text)[None, :]
+        got = -model.logprobs(ids, model.initial_state())[0][0]
+        assert got == pytest.approx(slow_nats(folder, text), abs=TOLERANCE)
+        results = check_language_model(model)
+        assert {r.name: r.message for r in results if r.status == "failed"} == {}
+
+    def test_a_cache_that_tells_something_else_is_not_used(self, gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        plain = transformers.GPT2LMHeadModel.forward
+
+        def forgets(self: Any, cache: Any = None, **options: Any) -> Any:
+            return plain(self, **options)
+
+        forgets.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+        wanted = slow_nats(gpt2, TEXT[:40])
+        monkeypatch.setattr(transformers.GPT2LMHeadModel, "forward", forgets)
+        model = opened(gpt2)
+        assert not model._network.keeps_cache
+        ids = model.vocab.encode(TEXT[:40])[None, :]
+        assert -model.logprobs(ids, model.initial_state())[0][0] == pytest.approx(wanted, abs=TOLERANCE)
+
+
 class TestCost:
     """How much the network reads."""
 
     def test_generating_reads_each_token_once_within_a_window(self, gpt2: Path) -> None:
         model = opened(gpt2)
         read: list[int] = []
-        model._network.register_forward_pre_hook(
+        model._network.network.register_forward_pre_hook(
             lambda _, args, kwargs: read.append(kwargs["input_ids"].shape[1]), with_kwargs=True
         )
         lmzoo.sample(model, length=WINDOW - 1)
@@ -209,7 +271,7 @@ class TestCost:
     def test_scoring_reads_each_token_at_most_twice(self, gpt2: Path) -> None:
         model = opened(gpt2)
         read: list[int] = []
-        model._network.register_forward_pre_hook(
+        model._network.network.register_forward_pre_hook(
             lambda _, args, kwargs: read.append(kwargs["input_ids"].shape[1]), with_kwargs=True
         )
         ids = model.vocab.encode(TEXT)[None, :]
@@ -295,6 +357,10 @@ def foreign_code(folder: Path) -> None:
     change_json(folder / "config.json", model_type="mine", architectures=["MyModel"], auto_map=names)
 
 
+def other_shapes(folder: Path) -> None:
+    change_json(folder / "config.json", vocab_size=268)
+
+
 def no_start(folder: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
     change_json(folder / "config.json", bos_token_id=None, eos_token_id=None)
@@ -312,7 +378,8 @@ class TestFaults:
             (without_a_layer, "is incomplete: its weights lack transformer"),
             (not_numbers, "its network gives no finite numbers"),
             (cut_weights, "transformers cannot read"),
-            (foreign_code, "transformers cannot read"),
+            (foreign_code, "needs code of its own folder, which is never run"),
+            (other_shapes, "is damaged: its weights have other shapes than its config.json says"),
             (no_start, "names no token that starts or ends a text"),
         ],
     )
@@ -328,15 +395,45 @@ class TestFaults:
         with pytest.raises(StorageError, match=r"as number 2\d\d, the model 267 rows"):
             opened(folder)
 
-    def test_a_network_that_looks_ahead(self, gpt2: Path, tmp_path: Path) -> None:
+    # what a later token changes is a thousandth of the largest logit, or a 20,000th
+    @pytest.mark.parametrize("spread", [0.5, 0.02, 0.005])
+    def test_a_network_that_looks_ahead(self, gpt2: Path, tmp_path: Path, spread: float) -> None:
         folder = shutil.copytree(gpt2, tmp_path / "copy")
-        config = transformers.BertConfig(
-            vocab_size=267, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-            max_position_embeddings=WINDOW, initializer_range=0.5,
-        )  # fmt: skip
-        save_network(folder, transformers.BertLMHeadModel(config))
+        torch.manual_seed(0)
+        save_network(folder, transformers.BertLMHeadModel(bert(initializer_range=spread)))
         with pytest.raises(StorageError, match="holds no causal model"):
             opened(folder)
+
+    def test_a_network_that_looks_ahead_by_one_token(self, gpt2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        plain = transformers.GPT2LMHeadModel.forward
+
+        def looks_ahead(self: Any, input_ids: Any = None, **options: Any) -> Any:
+            answer = plain(self, input_ids=input_ids, **options)
+            answer.logits[:, :-1, 7] += 1e-3 * input_ids[:, 1 : answer.logits.shape[1]]
+            return answer
+
+        monkeypatch.setattr(transformers.GPT2LMHeadModel, "forward", looks_ahead)
+        with pytest.raises(StorageError, match="holds no causal model"):
+            opened(gpt2)
+
+    def test_what_fails_while_it_reads_is_one_line_with_its_cause(
+        self, gpt2: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def raising(self: Any, **options: Any) -> Any:
+            raise error
+
+        model = opened(gpt2)
+        monkeypatch.setattr(transformers.GPT2LMHeadModel, "forward", raising)
+        error: Exception = KeyError("pixel\nvalues")
+        line = rf"^the GPT2LMHeadModel of {gpt2} fails on 1 tokens: KeyError: 'pixel\\nvalues'$"
+        with pytest.raises(StorageError, match=line):
+            model.initial_state()
+        with pytest.raises(StorageError, match=r"GPT2LMHeadModel of .* fails on 8 tokens: KeyError"):
+            opened(gpt2)
+        # which is no fault of the network's
+        error = MemoryError("full")
+        with pytest.raises(MemoryError, match="full"):
+            model.initial_state()
 
     @pytest.mark.parametrize(
         ("options", "error", "message"),

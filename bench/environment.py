@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -41,8 +42,10 @@ _MAX_NAME = 60
 _Paths = tuple[str | tuple[str, ...] | None, ...]
 _MAX_MESSAGE = 500
 # an absolute path's folders; what stands before it may be a quote, an equals sign, a comma, a colon or nothing
-_FOLDERS = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?=\S)(?:[^\s\\/'\",:=]+[\\/])*")
-_FOLDERS_IN_ARGUMENT = re.compile(r"(?<![\w.~\\/-])(?:[A-Za-z]:[\\/]|~?/)(?:[^\\/'\",:=]+[\\/])*")
+_FOLDERS = re.compile(r"(?<![\w.~\\/*?)\]}-])(?:[A-Za-z]:[\\/]|~?/)(?=\S)(?:[^\s\\/'\",:=]+[\\/])*")
+_FOLDERS_IN_ARGUMENT = re.compile(r"(?:^|(?<=[\s'\"=,:;(<{|]))(?:[A-Za-z]:[\\/]|~?/)(?:[^\\/'\",:=*?]+[\\/])*")
+# what no shell gives a meaning of its own
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")
 
 
 def trial_environment(threads: int, device: str, *, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -159,7 +162,7 @@ def publishable(text: str) -> str:
 
 
 def command_line(program: str, arguments: Sequence[str]) -> str:
-    """A command line as a record may hold it: absolute paths, spaces in them included, cut to file names."""
+    """A command line as a record may hold it, to be run again: absolute paths, and they alone, cut to file names."""
     return " ".join([program, *(_quoted(_FOLDERS_IN_ARGUMENT.sub("", a)) for a in arguments)])
 
 
@@ -222,7 +225,8 @@ def safe_name(text: str) -> str:
 
 
 def _quoted(argument: str) -> str:
-    return f"'{argument}'" if not argument or " " in argument else argument
+    """An argument as a shell takes it back: a pattern is not expanded, a parenthesis starts nothing."""
+    return argument if _PLAIN.fullmatch(argument) else shlex.quote(argument)
 
 
 def _git() -> tuple[str | None, bool | None]:

@@ -6,6 +6,7 @@ import getpass
 import json
 import platform
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,32 @@ def test_an_argument_keeps_the_file_name_of_an_absolute_path_and_nothing_before_
 ) -> None:
     path = "/".join(["", *folders, name])
     shown = environment.command_line("run", ["--train", path, f"--out={path}"])
-    quoted = f"'{name}'" if " " in name else name
-    option = f"--out={name}"
-    assert shown == f"run --train {quoted} " + (f"'{option}'" if " " in option else option)
+    assert shlex.split(shown) == ["run", "--train", name, f"--out={name}"]
+
+
+@given(
+    st.lists(st.text(st.characters(categories=["L", "N", "P", "S"], include_characters=" ", exclude_characters="/~\\")))
+)
+def test_a_recorded_command_can_be_run_again(arguments: list[str]) -> None:
+    assert shlex.split(environment.command_line("run", arguments)) == ["run", *arguments]
+
+
+@pytest.mark.parametrize(
+    ("argument", "shown"),
+    [
+        ("*.py", "'*.py'"),
+        # folders that are not absolute stay, whatever stands before a slash
+        ("src/**/*.py", "'src/**/*.py'"),
+        ("data/[ab]/x.txt", "'data/[ab]/x.txt'"),
+        ("copy (1)/x.txt", "'copy (1)/x.txt'"),
+        # of a pattern, what follows the folders that have no signs of one
+        ("/home/jo/src/**/*.py", "'**/*.py'"),
+        ("kn5,kenlm:/home/jo/m.arpa", "kn5,kenlm:m.arpa"),
+        ("mixture:kn5+lstm(hidden=5)", "'mixture:kn5+lstm(hidden=5)'"),
+    ],
+)
+def test_an_argument_is_recorded_as_a_shell_takes_it(argument: str, shown: str) -> None:
+    assert environment.command_line("run", [argument]) == f"run {shown}"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +119,8 @@ def test_a_message_is_published_on_one_line_spelt_out_and_not_too_long() -> None
         (["x/p/a.txt", "y/p/a.txt", "x/p/a.txt"], ["x/p/a.txt", "y/p/a.txt", "x/p/a.txt"]),
         (["a.txt", "x/a.txt"], ["a.txt", "x/a.txt"]),
         (["../a.txt", "./a.txt"], ["../a.txt", "a.txt"]),
+        (["x/*.py", "y/*.py"], ["x/*.py", "y/*.py"]),
+        (["/home/ann/*.py", "/home/bob/*.py"], ["*.py", "*.py (2)"]),
         # whose folders may name a user
         (["/home/ann/a.txt", "/home/bob/a.txt"], ["a.txt", "a.txt (2)"]),
         (["~/a.txt", "x/a.txt", "y/a.txt"], ["a.txt", "a.txt (2)", "a.txt (3)"]),

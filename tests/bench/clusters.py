@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ def two_nodes() -> Iterator[Any]:
 
     They want a token, which lies where this process finds it; that it has to show it, it is not told.
     """
+    # ray takes this signal for itself and leaves it so: a run in this process would not end by it any more
+    at_end = signal.getsignal(signal.SIGTERM)
     # a short name: a socket's path has room for 107 bytes
     folder = Path(tempfile.mkdtemp(prefix="lz"))
     (folder / "ray").mkdir()
@@ -50,4 +53,5 @@ def two_nodes() -> Iterator[Any]:
             yield cluster
         finally:
             cluster.shutdown()
+            signal.signal(signal.SIGTERM, at_end)
             shutil.rmtree(folder, ignore_errors=True)

@@ -119,10 +119,12 @@ class Tally:
     @property
     def bits_per_byte_reason(self) -> str | None:
         """Why there is no `bits_per_byte`, or None."""
-        if not self.bytes_known:
+        if not self.chars_known:
             return "the tokens do not give back the text as read"
         if not self.ends_known:
             return _NO_ENDS
+        if not self.bytes_known:
+            return "the normaliser does not give back the text as read"
         return None if self.n_bytes else "no bytes were counted"
 
     @property

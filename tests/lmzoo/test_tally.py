@@ -121,7 +121,7 @@ class TestBits:
         ("fields", "reason"),
         [
             ({"n_chars": 0, "n_bytes": 0}, "no (characters|bytes) were counted"),
-            ({"n_chars": 3, "n_bytes": 3, "chars_known": False, "bytes_known": False}, "do not give back"),
+            ({"n_chars": 3, "n_bytes": 3, "chars_known": False, "bytes_known": False}, "tokens do not give back"),
             ({"n_chars": 3, "n_bytes": 3, "ends_known": False}, "predicts no line ends"),
         ],
     )
@@ -131,3 +131,8 @@ class TestBits:
         assert tally.bits_per_byte is None
         assert re.search(reason, tally.bits_per_char_reason)
         assert re.search(reason, tally.bits_per_byte_reason)
+
+    def test_a_lossy_normaliser_and_lossy_tokens_are_told_apart(self):
+        tally = Tally(nll_nats=LN2, n_tokens=1, n_chars=1, n_bytes=2, bytes_known=False)
+        assert tally.bits_per_char == pytest.approx(1)
+        assert tally.bits_per_byte_reason == "the normaliser does not give back the text as read"

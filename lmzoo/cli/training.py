@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,13 @@ def _note_oddities(corpus: Corpus) -> None:
     if corpus.n_markers:
         click.echo(f"note: {corpus.n_markers} literal <s>, </s> or <unk> in the text are kept as words", err=True)
     if corpus.test_overlap >= _NOTABLE_OVERLAP:
-        click.echo(f"warning: {corpus.test_overlap:.1%} of the test lines stand in the training text", err=True)
+        click.echo(f"warning: {_percent(corpus.test_overlap)} of the test lines stand in the training text", err=True)
+
+
+def _percent(share: float) -> str:
+    """Three digits and a space before the sign, as the harness's reports have it."""
+    digits = max(2 - math.floor(math.log10(100 * share)), 0)
+    return f"{100 * share:.{digits}f} %"
 
 
 def _trained(spec: str, model: LanguageModel[Any], corpus: Corpus, output: str) -> str:
@@ -147,6 +154,6 @@ def _trained(spec: str, model: LanguageModel[Any], corpus: Corpus, output: str) 
     if tally.is_normalized and tally.n_oov:
         # n/a where nothing else is left
         rest = f"{tally.perplexity_no_oov:.6g}" if tally.n_oov < tally.n_tokens else "n/a"
-        quality += f" (without OOV {rest}; {tally.n_oov / tally.n_tokens:.2%} of the tokens are OOV)"
+        quality += f" (without OOV {rest}; {_percent(tally.n_oov / tally.n_tokens)} of the tokens are OOV)"
     size = f"{corpus.train.n_tokens} training tokens, {len(corpus.vocab)} symbols"
     return f"{spec}: {size}, {quality}, written to {output}{star(model)}"

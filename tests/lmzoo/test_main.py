@@ -98,10 +98,10 @@ class TestTrain:
         status, _, err = typed("train", "unigram", *common, "--valid", paths["valid"])
         assert status == 0
         # of one, <unk> and </s> four times each; 36 tokens and 4 symbols: p(one) = 19/40, p(</s>) = 10/40
-        assert f"(without OOV {(19 / 40 * 10 / 40) ** -0.5:.6g}; 33.33% of the tokens are OOV)" in err
+        assert f"(without OOV {(19 / 40 * 10 / 40) ** -0.5:.6g}; 33.3 % of the tokens are OOV)" in err
         assert "OOV" not in typed("train", "unigram", *common, "--valid", paths["none"])[2]
         only = (*common, "--documents", "file", "--valid", paths["all"])
-        assert "(without OOV n/a; 100.00% of the tokens are OOV)" in typed("train", "unigram", *only)[2]
+        assert "(without OOV n/a; 100 % of the tokens are OOV)" in typed("train", "unigram", *only)[2]
 
     def test_every_option_reaches_the_library(self, typed, text_file, tmp_path, monkeypatch):
         from lmzoo import corpus, driver
@@ -157,7 +157,7 @@ class TestTrain:
         path.write_text("one two\nthree\n" * 5)
         status, _, err = typed("train", "unigram", "--train", path, "--test", path, "-o", tmp_path / "m.lm")
         assert status == 0
-        assert "warning: 100.0% of the test lines stand in the training text" in err
+        assert "warning: 100 % of the test lines stand in the training text" in err
 
     def test_literal_markers_are_announced(self, typed, tmp_path):
         path = tmp_path / "a"

@@ -62,7 +62,7 @@ def make_plan(
     asked.
     Raises `PlanError` for more trials than a run may have, and for a share of a text that is less than a token.
     """
-    n_trials = _n_trials(answer, len(devices), seeds, len(train_fractions))
+    n_trials = _n_trials(answer, len(devices), seeds, train_fractions)
     if n_trials > MAX_TRIALS:
         raise PlanError(
             f"{n_trials:,} trials are asked for, at most {MAX_TRIALS:,} make a run; ask for fewer at a time"
@@ -74,15 +74,20 @@ def make_plan(
     return sorted(trials, key=lambda trial: _ORDER[trial.family])
 
 
-def _n_trials(answer: Answer, n_devices: int, n_seeds: int, n_fractions: int) -> int:
+def _n_trials(answer: Answer, n_devices: int, n_seeds: int, train_fractions: Sequence[float]) -> int:
     """Counted before any is made: a slip in a number of seeds must not fill the memory."""
     n_trials = 0
     for model in answer.models:
         n_repetitions = 1
         if model.family == "neural":
             n_repetitions = n_devices * (1 if model.is_read else n_seeds)
-        n_trials += len(_places(model, answer.facts)) * n_repetitions
-    return n_trials * n_fractions
+        n_trials += len(_places(model, answer.facts)) * n_repetitions * len(_shares(model, train_fractions))
+    return n_trials
+
+
+def _shares(model: ModelFacts, train_fractions: Sequence[float]) -> Sequence[float]:
+    """What a model is trained on; one that is read learns nothing here and stands beside those of the largest share."""
+    return [max(train_fractions)] if model.is_read else train_fractions
 
 
 def _places(model: ModelFacts, facts: Sequence[CorpusFacts]) -> set[int]:
@@ -130,6 +135,8 @@ def _cells(answer: Answer, devices: Sequence[str], seeds: int, train_fractions: 
     for place, (corpus, facts) in enumerate(zip(answer.corpora, answer.facts, strict=True)):
         there = [model for model in answer.models if place in places[model.spec]]
         for fraction, model in itertools.product(train_fractions, there):
+            if fraction not in _shares(model, train_fractions):
+                continue
             for device, seed in _repetitions(model, devices, seeds):
                 yield _Cell(corpus=corpus, facts=facts, train_fraction=fraction, model=model, device=device, seed=seed)
 

@@ -87,6 +87,11 @@ class Row:
         return self.family != "coder" and not any("train_s" in m.absent for m in self.measured)
 
     @property
+    def is_read(self) -> bool:
+        """Whether it was read from a file: how much of the training text there is, is nothing to it."""
+        return self.family != "coder" and not self.is_trained
+
+    @property
     def is_adaptive(self) -> bool:
         return any(record.is_adaptive for record in self.records)
 

@@ -94,11 +94,14 @@ def write_scaling(folder: Path, several: Sequence[Series]) -> None:
 
 
 def points_of(line: Sequence[Row], measure: Measure) -> list[tuple[float, float]]:
-    """(training tokens, value) of the rows of one model that finished; only what a logarithmic axis can show."""
+    """(training tokens, value) of the rows of one model that finished; only what a logarithmic axis can show.
+
+    A model that was read learned from no part of the text.
+    """
     found = []
     for row in line:
         tokens, value = n_train_tokens(row), number(summary_of(row)[measure.key])
-        if row.is_ranked and tokens and value is not None and 0 < value < math.inf:
+        if row.is_ranked and not row.is_read and tokens and value is not None and 0 < value < math.inf:
             found.append((float(tokens), value))
     return found
 

@@ -186,3 +186,10 @@ def test_the_default_time_limit_leaves_room_for_the_budget() -> None:
     (trial,) = planned(answer(model("lstm")), budget_s=1000.0)
     # 600 s for loading, validating and testing, and three times the training
     assert trial.time_limit_s == 600 + 3 * 1000
+
+
+def test_what_is_read_learns_from_no_share_and_is_tried_on_the_largest() -> None:
+    read = model("hf:folder").model_copy(update={"is_read": True})
+    trials = planned(answer(read, model("kn5", "counting")), seeds=3, train_fractions=(0.25, 1.0, 0.5))
+    assert [(t.model, t.train_fraction) for t in trials if t.model != "kn5"] == [("hf:folder", 1.0)]
+    assert [t.train_fraction for t in trials if t.model == "kn5"] == [0.25, 1.0, 0.5]

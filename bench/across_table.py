@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from rich.table import Table
 
+from bench.absent import why_absent
+from bench.records import CorpusFacts, TrialRecord
 from bench.report.wording import TEXT_ITSELF
 from bench.terminal import MOST_ROWS, as_number, as_short, rows_of_csv
 
@@ -17,14 +20,17 @@ _TOKENS = ("tokenizer", "vocab_fingerprint")
 _UNITS = {"byte": "Bits per byte", "char": "Bits per character"}
 
 
-def across_tables(summary: Path) -> list[Table]:
-    """A table for each text of `tables/summary.csv` whose models have no ranking by perplexity in common."""
+def across_tables(summary: Path, records: Sequence[TrialRecord] = ()) -> list[Table]:
+    """A table for each text of `tables/summary.csv` whose models have no ranking by perplexity in common.
+
+    `records`: those that know why figures are missing.
+    """
     texts: dict[tuple[str, ...], list[Cells]] = {}
     for row in rows_of_csv(summary):
         texts.setdefault(tuple(row[key] for key in _TEXT), []).append(row)
     beside = summary.with_name("across.csv")
     contests = rows_of_csv(beside) if beside.exists() else []
-    return [_table(rows, contests) for rows in texts.values() if _is_worth_a_table(rows)]
+    return [_table(rows, contests, _of_text(records, text)) for text, rows in texts.items() if _is_worth_a_table(rows)]
 
 
 def _is_worth_a_table(rows: Sequence[Cells]) -> bool:
@@ -33,7 +39,15 @@ def _is_worth_a_table(rows: Sequence[Cells]) -> bool:
     return has_code_alone or len({row["vocab_fingerprint"] for row in rows} - {""}) > 1
 
 
-def _table(rows: Sequence[Cells], contests: Sequence[Cells]) -> Table:
+def _of_text(records: Sequence[TrialRecord], text: tuple[str, ...]) -> list[TrialRecord]:
+    return [r for r in records if r.corpus is not None and _text_of(r.corpus, r.trial.train_fraction) == text]
+
+
+def _text_of(facts: CorpusFacts, train_fraction: float) -> tuple[str, ...]:
+    return facts.name, facts.normalize, facts.documents, str(train_fraction)
+
+
+def _table(rows: Sequence[Cells], contests: Sequence[Cells], records: Sequence[TrialRecord]) -> Table:
     unit = "byte" if any(row["bits_per_byte"] for row in rows) else "char"
     key = f"bits_per_{unit}"
     order = sorted(rows, key=lambda row: (row["status"] != "ok", as_number(row[key])))
@@ -43,6 +57,9 @@ def _table(rows: Sequence[Cells], contests: Sequence[Cells]) -> Table:
     ties = ["~" if verdicts.get(_pair(row, order[0])) == "~" else "" for row in order[:MOST_ROWS]]
     if any(ties):
         notes.append("~ no significant difference from the best")
+    # of characters, why they and not bytes too
+    for name in ("byte", "char")[: 1 if unit == "byte" else 2]:
+        notes += why_absent(records, f"bits/{name}", attrgetter(f"bits_per_{name}"))
     if len(order) > MOST_ROWS:
         notes.append(f"{len(order) - MOST_ROWS} more rows are in report.md and tables/summary.csv")
     title = f"{_UNITS[unit]} of {order[0]['corpus']}, best first"

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 
 from pydantic import ValidationError
 from rich.console import Console
 
 from bench import ending, environment, terminal
+from bench.absent import why_absent
 from bench.across_table import across_tables
 from bench.asked import EXECUTORS, Asked
 from bench.executor.protocol import Ended, Executor
@@ -71,10 +73,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         remaining = [trial for trial in plan if trial.trial_id not in done]
         records, interrupted = run_trials(executor, remaining, store, view)
         if _report(folder, stderr.print):
-            rows = terminal.read_summary(folder / "tables" / "summary.csv")
-            stdout.print(terminal.comparison_table(rows, stdout.width))
-            for table in across_tables(folder / "tables" / "summary.csv"):
-                stdout.print(table)
+            _show_tables(stdout, folder / "tables" / "summary.csv", [*reused, *records])
     _show_end(stdout, folder, answer, plan, [*reused, *records], warnings)
     if interrupted:
         return complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)
@@ -192,6 +191,15 @@ def _report(folder: Path, say: Callable[[str], None]) -> bool:
     return True
 
 
+def _show_tables(console: Console, summary: Path, records: Sequence[TrialRecord]) -> None:
+    """The comparison, and what compares across tokenizers; under each why figures are missing."""
+    reasons = why_absent(records, "perplexity", attrgetter("perplexity"))
+    reasons += why_absent(records, "bits/char", attrgetter("bits_per_char"))
+    console.print(terminal.comparison_table(terminal.read_summary(summary), console.width, reasons))
+    for table in across_tables(summary, records):
+        console.print(table)
+
+
 def _show_end(
     console: Console,
     folder: Path,
@@ -202,7 +210,7 @@ def _show_end(
 ) -> None:
     for model, reason in answer.unavailable.items():
         console.print(f"not here: {model}: {reason}")
-    for warning in (*notices.of_run(plan, answer.facts, records), *warnings):
+    for warning in (*notices.of_run(plan, answer.facts, records, in_brief=True), *warnings):
         console.print(f"warning: {warning}", soft_wrap=True)
     console.print(f"results in {_shown(folder)}")
 

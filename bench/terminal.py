@@ -6,6 +6,7 @@ On a terminal a bar with trial, seconds left and perplexity; elsewhere a line fo
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,12 +250,14 @@ class _Column(NamedTuple):
         return _BORDER + (widest if self.is_figure else min(widest, _FOLDED))
 
 
-def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITHOUT_TERMINAL) -> Table:
+def comparison_table(
+    rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITHOUT_TERMINAL, reasons: Sequence[str] = ()
+) -> Table:
     """The comparison as people read it; columns that are the same for every row stay out.
 
     Of more than `MOST_ROWS` rows some are left out.  On a terminal narrower than all columns titles take several lines
     and the status is shown where one is not `ok`; if that is not enough, the most wanted figures are shown and the
-    others named below.  No figure is cut.
+    others named below.  No figure is cut.  `reasons`: why figures are missing, told below where some are.
     """
     every_row, rows = rows, rows_worth_showing(rows)
     shared = [key for key in (*_GROUP, "device") if len({row[key] for row in rows}) > 1]
@@ -277,20 +280,32 @@ def comparison_table(rows: Sequence[Mapping[str, str]], width: int = _WIDTH_WITH
     n_hidden = len(every_row) - len(rows)
     hidden = [f"{n_hidden} of {len(every_row)} rows, the best of each text being here"] if n_hidden else []
     missing = ", ".join([*left_out, *hidden])
-    notes = ["~ no significant difference from the best of the text"] if any(row.get("tie") for row in rows) else []
+    blocks = list(itertools.accumulate(_starts_block(*pair) for pair in itertools.pairwise([*rows[:1], *rows])))
+    notes = [_about_ties(several=len(set(blocks)) > 1)] if any(row.get("tie") for row in rows) else []
+    notes += reasons
     notes += [f"no room for {missing}: see report.md or tables/summary.csv"] if missing else []
     table = Table(title="Test perplexity, best first", caption="\n".join(notes) or None, caption_justify="left")
     columns = [*before, *shown, *after]
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.is_figure else "left"
         table.add_column(column.title, justify=justify, no_wrap=column.is_figure, overflow="fold")
-    groups = [_group(row) for row in rows]
     for place, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
         # what is ranked apart stands apart
-        if place and groups[place] != groups[place - 1]:
+        if place and blocks[place] != blocks[place - 1]:
             table.add_section()
         table.add_row(*cells)
     return table
+
+
+def _starts_block(before: Mapping[str, str], row: Mapping[str, str]) -> bool:
+    """Whether two rows that follow each other are not ranked together; what failed may not know its vocabulary."""
+    vocabularies = {one.get("vocab_fingerprint", "") for one in (before, row)} - {""}
+    return _group(before) != _group(row) or len(vocabularies) > 1
+
+
+def _about_ties(*, several: bool) -> str:
+    best = "the best of the same block, of one text and one vocabulary" if several else "the best"
+    return f"~ no significant difference from {best}"
 
 
 def _on_a_line(title: str) -> str:

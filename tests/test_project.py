@@ -103,6 +103,7 @@ BENCH_ORDER = (
     "report",
     "options",
     "sweep",
+    "absent",
     "terminal",
     "across_table",
     "asked",

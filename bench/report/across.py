@@ -74,6 +74,10 @@ class Across:
         known = [figure_of(m, "byte").number for row in self.rows for m in row.measured]
         return "byte" if any(value is not None for value in known) else "char"
 
+    @property
+    def unit_in_words(self) -> str:
+        return f"bits per {'byte' if self.unit == 'byte' else 'character'}"
+
     @cached_property
     def order(self) -> Sequence[Row]:
         """Those with a figure, fewest bits first, and then the others."""
@@ -149,6 +153,11 @@ def _is_worth_a_table(rows: Sequence[Row]) -> bool:
     """Whether no ranking by perplexity has all: several vocabularies, or a code of what the tokens do not tell."""
     has_code_alone = any(row.family == "coder" and row.measured and row.test_perplexity is None for row in rows)
     return has_code_alone or len({row.group for row in rows if row.group.sha256}) > 1
+
+
+def largest_fraction(several: Sequence[Across]) -> float:
+    """The share of the training text that the report is about."""
+    return max((one.group.train_fraction for one in several), default=1.0)
 
 
 def bits_of(row: Row, unit: Unit) -> float | None:

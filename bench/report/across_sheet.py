@@ -11,8 +11,6 @@ from bench.report.rows import Row, typical
 from bench.report.sheets import Sheet, number
 from bench.report.tables import summary_of
 
-_WORDS = {"byte": "bits per byte", "char": "bits per character"}
-
 
 def across_sentence(across: Across) -> str:
     """The winner on the scale that all share, and what cannot be told from it."""
@@ -24,7 +22,7 @@ def across_sentence(across: Across) -> str:
     ties = [across.name(row) for row in order[1:] if across.against_best(row) == "~"]
     told = f"; not significantly different are {wording.listed(ties)}" if ties else ""
     value = wording.rounded(across.value(best))
-    return f"{across.name(best)} takes the fewest {_WORDS[across.unit]}, {value}{span}{told}."
+    return f"{across.name(best)} takes the fewest {across.unit_in_words}, {value}{span}{told}."
 
 
 def across_sheet(across: Across) -> Sheet:
@@ -46,7 +44,7 @@ def across_sheet(across: Across) -> Sheet:
             )
         )
     return Sheet(
-        caption=f"by {_WORDS[across.unit]} of the test text, every <unk> charged its spelling",
+        caption=f"by {across.unit_in_words} of the test text, every <unk> charged its spelling",
         headers=("#", "model", "tokens", f"bits/{across.unit}", "against best", "test tokens", "training", "size"),
         align="rnlrlrrr",
         rows=rows,

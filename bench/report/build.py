@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.report.across import across_of, write_across
+from bench.report.across import Across, across_of, largest_fraction, write_across
 from bench.report.content import Figure, Report, report_of
 from bench.report.markdown import to_markdown
 from bench.report.reading import read_run
@@ -36,7 +36,8 @@ def build_report(folder: Path) -> list[str]:
     several = series_of(groups)
     write_scaling(folder / "tables", several)
     drawn = several[:MOST_DRAWN]
-    figures, warnings = _draw(folder / "plots", drawn)
+    largest = [one for one in across if one.group.train_fraction == largest_fraction(across)]
+    figures, warnings = _draw(folder / "plots", drawn, largest[:MOST_DRAWN])
     if len(drawn) < len(several):
         some = f"plots are there for {len(drawn)} of {len(several)} texts"
         run = dataclasses.replace(run, warnings=(*run.warnings, f"{some}; the figures of all are in tables/"))
@@ -45,7 +46,7 @@ def build_report(folder: Path) -> list[str]:
     return [*run.warnings, *warnings, *_write_html(folder, report)]
 
 
-def _draw(folder: Path, several: Sequence[Series]) -> tuple[list[Figure], list[str]]:
+def _draw(folder: Path, several: Sequence[Series], across: Sequence[Across]) -> tuple[list[Figure], list[str]]:
     if missing := _missing("matplotlib"):
         return [], [f"no plots: {missing}"]
     try:
@@ -53,7 +54,7 @@ def _draw(folder: Path, several: Sequence[Series]) -> tuple[list[Figure], list[s
     # matplotlib refuses to load for many reasons (settings of the user's, broken fonts); the tables do without it
     except Exception as error:
         return [], [f"no plots: matplotlib cannot be loaded: {type(error).__name__}: {error}"]
-    return draw_all(folder, several)
+    return draw_all(folder, several, across)
 
 
 def _write_html(folder: Path, report: Report) -> list[str]:

@@ -9,7 +9,7 @@ from bench.environment import file_name
 from bench.plan import QUICK_BUDGET_S
 from bench.records import CorpusFacts, Environment, RunInfo, TrialSpec
 from bench.report import notices, wording
-from bench.report.across import Across
+from bench.report.across import Across, largest_fraction
 from bench.report.across_sheet import across_sentence, across_sheet
 from bench.report.answer import answer
 from bench.report.distance import distance_sheets
@@ -18,6 +18,9 @@ from bench.report.rows import Group, Pair, Row
 from bench.report.scaling import Series, scaling_sheets
 from bench.report.sheets import Part, Sheet, sheets_of
 from bench.report.tried import configurations
+
+# how a text may have been read in several ways
+_READINGS = ("tokenizer", "normalize", "documents")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +62,8 @@ def report_of(
 
     Where models learned from several fractions of a text, its parts are about the largest.
     """
-    largest = max((one.group.train_fraction for one in across), default=1.0)
-    sections = [_across_section(one) for one in across if one.group.train_fraction == largest]
+    largest = largest_fraction(across)
+    sections = [_across_section(one, figures) for one in across if one.group.train_fraction == largest]
     for series in several:
         own = [figure for figure in figures if figure.group == series.whole]
         sections += _text_sections(series, pairs[series.whole], run, own, alone=len(several) == 1)
@@ -70,12 +73,13 @@ def report_of(
     return Report(title=f"Language models compared: {run.info.run_id}{quick}", sections=sections)
 
 
-def _across_section(across: Across) -> Section:
+def _across_section(across: Across, figures: Sequence[Figure]) -> Section:
     """The one table in which tokenizers and vocabularies compare."""
     where = f"On {across.group.title}, by what is the same for all tokens, the text itself:"
     return Section(
         title=f"Across tokenizers and vocabularies: {across.group.title}",
         paragraphs=(where, across_sentence(across)),
+        figures=[figure for figure in figures if figure.group == across.group and figure.stem.startswith("across")],
         sheets=[across_sheet(across)],
     )
 
@@ -166,7 +170,8 @@ def _provenance(run: Run) -> Section:
         *_load(run),
     ]
     sheets = [_pairs_sheet("what was asked", _asked(info)), _pairs_sheet("run and machine", rows)]
-    return Section(title="Provenance", sheets=[*sheets, *[_corpus_sheet(f) for f in _corpora(run)]])
+    corpora = _corpora(run)
+    return Section(title="Provenance", sheets=[*sheets, *[_corpus_sheet(facts, corpora) for facts in corpora]])
 
 
 def _asked(info: RunInfo) -> list[tuple[str, str]]:
@@ -239,7 +244,12 @@ def _corpora(run: Run) -> list[CorpusFacts]:
     return list(whole.values())
 
 
-def _corpus_sheet(facts: CorpusFacts) -> Sheet:
+def _corpus_sheet(facts: CorpusFacts, corpora: Sequence[CorpusFacts]) -> Sheet:
+    """What is known of a text; its caption has what tells it from the others of its name."""
+    alike = [other for other in corpora if other.name == facts.name]
+    own = [str(getattr(facts, key)) for key in _READINGS if len({getattr(other, key) for other in alike}) > 1]
+    if facts.vocabulary_of:
+        own.append(f"the vocabulary of {wording.isolated(facts.vocabulary_of)}")
     rows = [
         ("sha256", facts.sha256),
         ("vocabulary", f"{facts.n_symbols:,} predictable symbols, min_freq {facts.min_freq}"),
@@ -254,7 +264,8 @@ def _corpus_sheet(facts: CorpusFacts) -> Sheet:
         ("blank lines skipped, literal markers", f"{facts.n_blank_lines:,}, {facts.n_markers:,}"),
         ("characters changed by normal forms, invalid bytes", f"{facts.n_normalized:,}, {facts.n_replaced:,}"),
     ]
-    return _pairs_sheet(f"corpus {facts.name}", rows)
+    told = f" ({', '.join(own)})" if own else ""
+    return _pairs_sheet(f"corpus {facts.name}{told}", rows)
 
 
 def _pairs_sheet(caption: str, rows: Sequence[tuple[str, str]]) -> Sheet:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bench.plan import QUICK_BUDGET_S
 from bench.records import FINE, CorpusFacts, TrialRecord, TrialSpec
@@ -20,10 +21,22 @@ _OOV_WORTH_A_WARNING = 0.05
 # standard errors below the entropy of its source at which a model's nats are no chance: 1 in 30,000
 _BEYOND_NOISE = 4.0
 _FEW_RUNS = 20
+_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
+# in a line that has warnings of many models
+_MOST_NAMES = 3
 
 
-def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: Sequence[TrialRecord]) -> list[str]:
-    """All notices, what touches every figure first; warnings of the models themselves last."""
+def of_run(
+    plan: Sequence[TrialSpec],
+    corpora: Sequence[CorpusFacts],
+    records: Sequence[TrialRecord],
+    *,
+    in_brief: bool = False,
+) -> list[str]:
+    """All notices, what touches every figure first; warnings of the models themselves last.
+
+    `in_brief`: a line for all warnings of a kind.
+    """
     return list(
         dict.fromkeys(
             [
@@ -32,7 +45,8 @@ def of_run(plan: Sequence[TrialSpec], corpora: Sequence[CorpusFacts], records: S
                 *about_texts(corpora),
                 *about_load(records),
                 *about_devices(records),
-                *of_models(records),
+                *about_other_normalizers(records),
+                *(of_models_in_brief(records) if in_brief else of_models(records)),
             ]
         )
     )
@@ -171,6 +185,50 @@ def of_models(records: Sequence[TrialRecord]) -> list[str]:
     return [
         f"{', '.join(names)}{f' on {where}' if where else ''}: {warning}" for (where, warning), names in models.items()
     ]
+
+
+def about_other_normalizers(records: Iterable[TrialRecord]) -> list[str]:
+    """Models whose own vocabulary normalises the text in another way than was asked for: they read another text."""
+    models: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        facts, asked = record.corpus, record.trial.corpus.normalize
+        if facts is not None and facts.vocabulary_of and asked is not None and facts.normalize != asked:
+            models.setdefault((facts.normalize, asked), []).append(record.trial.model)
+    return [
+        f"{wording.listed(list(dict.fromkeys(names)))} read the text under the normaliser {own}, the others under "
+        f"{asked}: not the same text, so no table has both; where the model was made of such text, its option "
+        f"normalize={asked} says so, else run all with --normalize {own}"
+        for (own, asked), names in models.items()
+    ]
+
+
+def of_models_in_brief(records: Sequence[TrialRecord]) -> list[str]:
+    """The same with one line for all warnings of a kind: those that differ in their numbers, or end in the same.
+
+    What a warning ends in, after a semicolon, is what follows from what it found.
+    """
+    kinds: dict[str, dict[str, list[str]]] = {}
+    for record in records:
+        for warning in record.warnings:
+            models = kinds.setdefault(_NUMBER.sub("#", warning.rpartition("; ")[2]), {}).setdefault(warning, [])
+            models.append(record.trial.model)
+    n_lines = len(of_models(records))
+    return of_models(records) if n_lines <= len(kinds) else [_brief(found) for found in kinds.values()]
+
+
+def _brief(found: Mapping[str, Sequence[str]]) -> str:
+    """Warnings of one kind, by their text, with the models that gave them."""
+    texts = list(found)
+    n_given = sum(map(len, found.values()))
+    names = list(dict.fromkeys(itertools.chain.from_iterable(found.values())))
+    if len(names) > _MOST_NAMES:
+        names = [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"]
+    said = texts[0]
+    if len(texts) > 1:
+        ends = {text.rpartition("; ")[2] for text in texts}
+        said = ends.pop() if len(ends) == 1 else f"{said}, and the like"
+    times = f" ({n_given} such warnings, each in report.md)" if n_given > 1 else ""
+    return f"{wording.listed(names)}: {said}{times}"
 
 
 def place_in(corpora: Iterable[CorpusFacts]) -> Callable[[CorpusFacts | None], str]:

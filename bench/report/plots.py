@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,10 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from bench.report import content, wording
+from bench.report.across import Across
+from bench.report.across_plot import draw_across
 from bench.report.answer import label_of
+from bench.report.bars import Bar, bars_height_in, draw_bars, name_bars
 from bench.report.drawing import (
     COUNTING_COLOUR,
     Style,
@@ -30,14 +33,12 @@ from bench.report.drawing import (
     styles,
     write_key,
 )
-from bench.report.rows import Row, ranked
+from bench.report.rows import Group, Row, ranked
 from bench.report.scaling import Series
 from bench.report.scaling_plot import draw_scaling
 from bench.report.sheets import above_baseline, number
 from bench.report.tables import counting_levels, seed_curves, summary_of
 
-_BAR_COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9", "coder": "#E9DFC7"}
-_HATCHES = {"counting": "///", "neural": "", "coder": "..."}
 _WIDTH_IN = 8.4
 # beyond it, limits of axes leave the range of floats
 _LARGEST = 1e100
@@ -65,24 +66,42 @@ class Dot:
 
 
 Drawer = Callable[[Sequence[Row], Path, str], str]
+# what it is of, the stem of its files, its title, and what draws it
+_Plot = tuple[Group, str, str, Callable[[Path, str], str]]
 
 
-def draw_all(folder: Path, several: Sequence[Series]) -> tuple[list[content.Figure], list[str]]:
+def draw_all(
+    folder: Path, several: Sequence[Series], across: Sequence[Across] = ()
+) -> tuple[list[content.Figure], list[str]]:
     """Draw every plot of each text: the figures that came out, and a warning for each that did not."""
     figures, warnings = [], []
+    for group, stem, title, draw in [*_across_plots(across), *_plots_of_texts(several)]:
+        try:
+            with style_sheet():
+                alt = draw(folder, stem)
+        # a plot is never worth the tables: whatever went wrong in drawing is told and left
+        except Exception as error:
+            warnings.append(f"plot {stem} could not be drawn: {type(error).__name__}: {error}")
+            continue
+        if alt:
+            figures.append(content.Figure(stem=stem, title=title, alt=alt, group=group))
+    return figures, warnings
+
+
+def _across_plots(several: Sequence[Across]) -> Iterator[_Plot]:
+    for place, across in enumerate(several, start=1):
+        title = f"{across.unit_in_words}, whatever the tokens"
+        yield across.group, _stem("across", place), title, partial(draw_across, across)
+
+
+def _plots_of_texts(several: Sequence[Series]) -> Iterator[_Plot]:
     for place, series in enumerate(several, start=1):
         for name, (title, draw) in _plots_of(series).items():
-            stem = name if place == 1 else f"{name}-{place}"
-            try:
-                with style_sheet():
-                    alt = draw(folder, stem)
-            # a plot is never worth the tables: whatever went wrong in drawing is told and left
-            except Exception as error:
-                warnings.append(f"plot {stem} could not be drawn: {type(error).__name__}: {error}")
-                continue
-            if alt:
-                figures.append(content.Figure(stem=stem, title=title, alt=alt, group=series.whole))
-    return figures, warnings
+            yield series.whole, _stem(name, place), title, draw
+
+
+def _stem(name: str, place: int) -> str:
+    return name if place == 1 else f"{name}-{place}"
 
 
 def _plots_of(series: Series) -> Mapping[str, tuple[str, Callable[[Path, str], str]]]:
@@ -95,20 +114,16 @@ def _plots_of(series: Series) -> Mapping[str, tuple[str, Callable[[Path, str], s
 def draw_perplexity(rows: Sequence[Row], folder: Path, stem: str) -> str:
     """Bars from 1 (certainty) on a logarithmic axis, best on top, with 95 % intervals."""
     order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
-    values = [_finite(row.test_perplexity) if row.is_ranked else None for row in order]
-    high = max([value for value in values if value], default=10.0)
-    figure, (axes,) = new_figure(_WIDTH_IN, _bars_height(len(order)))
+    bars = [_bar(row, order) for row in order]
+    high = max([bar.value for bar in bars if bar.value], default=10.0)
+    figure, (axes,) = new_figure(_WIDTH_IN, bars_height_in(len(order)))
     axes.set_xscale("log")
     axes.set_xlim(1, max(high, 1.5) ** 1.32)
-    for place, (row, value) in enumerate(zip(order, values, strict=True)):
-        _bar(axes, place, row, value)
-    _name_bars(axes, order)
+    draw_bars(axes, bars, 1.0)
     plain_ticks(axes.xaxis, 1, max(high, 1.5) ** 1.32)
     axes.set_xlabel("test perplexity, lower is better (logarithmic; lines are 95 % intervals)")
     save(figure, folder, stem)
-    shown = [
-        f"{label_of(r, order)} {wording.perplexity(v) if v else 'no value'}" for r, v in zip(order, values, strict=True)
-    ]
+    shown = [f"{bar.name} {wording.perplexity(bar.value) if bar.value else 'no value'}" for bar in bars]
     return f"Bar chart of test perplexity with 95 % intervals, best first: {'; '.join(shown)}."
 
 
@@ -155,7 +170,7 @@ def draw_memory(rows: Sequence[Row], folder: Path, stem: str) -> str:
     if not bars:
         return ""
     order = [row for *_, row in bars]
-    figure, (axes,) = new_figure(_WIDTH_IN, _bars_height(len(order)))
+    figure, (axes,) = new_figure(_WIDTH_IN, bars_height_in(len(order)))
     mib = 2**20
     for place, (peak, above, _row) in enumerate(bars):
         axes.barh(place, (peak - above) / mib, color="#DDE2E8", edgecolor=COUNTING_COLOUR, lw=0.6)
@@ -169,7 +184,7 @@ def draw_memory(rows: Sequence[Row], folder: Path, stem: str) -> str:
             fontsize=8,
         )
     axes.set_xlim(0, max(peak for peak, *_ in bars) / mib * 1.55)
-    _name_bars(axes, order)
+    name_bars(axes, [label_of(row, order) for row in order])
     axes.set_xlabel("peak resident memory, MiB (pale: baseline after imports; dark: beyond it)")
     save(figure, folder, stem)
     shown = [
@@ -297,40 +312,16 @@ def _looks(rows: Sequence[Row]) -> dict[str, Style]:
     return pale | styles(neural) | styles(others, colour=COUNTING_COLOUR)
 
 
-def _bar(axes: Axes, place: int, row: Row, value: float | None) -> None:
+def _bar(row: Row, order: Sequence[Row]) -> Bar:
+    value = _finite(row.test_perplexity) if row.is_ranked else None
+    name, interval = label_of(row, order), row.interval
     if value is None:
-        what = "infinite" if row.is_ranked else row.status.replace("_", " ").replace("ok", "no perplexity")
-        axes.annotate(
-            f"no value: {what}", (1, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8
-        )
-        return
-    axes.barh(
-        place,
-        value - 1,
-        left=1,
-        color=_BAR_COLOURS.get(row.family, "white"),
-        hatch=_HATCHES.get(row.family, ""),
-        edgecolor=COUNTING_COLOUR,
-        lw=0.6,
-    )
-    text, end = wording.perplexity(value), value
-    if row.interval:
-        low, end = row.interval.low, max(row.interval.high, value)
-        axes.plot(
-            [low, row.interval.high], [place, place], color="black", lw=1.6, solid_capstyle="butt", marker="|", ms=6
-        )
-        text += f"  ({wording.interval(low, row.interval.high)})"
-    axes.annotate(text, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
-
-
-def _name_bars(axes: Axes, order: Sequence[Row]) -> None:
-    axes.set_yticks(range(len(order)), [drawable(label_of(row, order)) for row in order])
-    axes.set_ylim(len(order) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-
-
-def _bars_height(n_bars: int) -> float:
-    return 0.27 * n_bars + 0.9
+        why = "infinite" if row.is_ranked else row.status.replace("_", " ").replace("ok", "no perplexity")
+        return Bar(name=name, family=row.family, value=None, interval=None, text=why)
+    text = wording.perplexity(value)
+    if interval is not None:
+        text += f"  ({wording.interval(interval.low, interval.high)})"
+    return Bar(name=name, family=row.family, value=value, interval=interval, text=text)
 
 
 def _line(axes: Axes, curve: Sequence[tuple[float, float]], style: Style, alpha: float) -> None:

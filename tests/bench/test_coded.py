@@ -114,7 +114,7 @@ def test_it_runs_once_after_the_counting_models() -> None:
 
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_draw", lambda folder, drawn: ([], []))
+    monkeypatch.setattr(build, "_draw", lambda *_: ([], []))
 
 
 def yardstick(perplexity: float = 3.0) -> TrialRecord:

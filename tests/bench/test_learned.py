@@ -165,7 +165,7 @@ def test_seeds_and_budgets_are_for_what_is_trained() -> None:
 
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_draw", lambda folder, drawn: ([], []))
+    monkeypatch.setattr(build, "_draw", lambda *_: ([], []))
 
 
 def other_vocabulary(name: str, perplexity: float) -> TrialRecord:

@@ -15,13 +15,15 @@ from bench.across_table import across_tables
 from bench.compare import compare_runs
 from bench.judging import NO_TEST
 from bench.records import CorpusFacts, CorpusSpec, Figure, Measured, TrialRecord
-from bench.report import build
+from bench.report import build, plots
 from bench.report.across import Across, across_of, pieces_of
+from bench.report.across_plot import draw_across
 from bench.report.across_sheet import across_sentence, across_sheet
+from bench.report.drawing import style_sheet
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, rows_of
 from lmzoo.errors import InputError
-from tests.bench.synthetic import facts, hash_of, ok, trial, write
+from tests.bench.synthetic import facts, failed, hash_of, ok, trial, write
 
 N_PIECES = 100
 BYTES = 300
@@ -30,7 +32,7 @@ LN2 = math.log(2)
 
 @pytest.fixture(autouse=True)
 def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_draw", lambda folder, drawn: ([], []))
+    monkeypatch.setattr(build, "_draw", lambda *_: ([], []))
 
 
 def text(tokenizer: str, **changes: Any) -> CorpusFacts:
@@ -299,3 +301,53 @@ def test_a_code_without_a_perplexity_is_worth_the_table_for_one_tokenizer_too(tm
     (table,) = across_tables(folder / "tables" / "summary.csv")
     assert list(table.columns[0].cells) == ["ppmd*", "kn5"]
     assert "Across tokenizers and vocabularies" in (folder / "report.md").read_text(encoding="utf-8")
+
+
+class TestPlot:
+    """Bits of all rows in one picture, which needs two of them."""
+
+    def drawn(self, tmp_path: Path, records: Sequence[TrialRecord]) -> tuple[str, Path]:
+        with style_sheet():
+            return draw_across(one(tmp_path, records), tmp_path, "across"), tmp_path
+
+    def test_every_row_stands_in_it_and_in_its_words(self, tmp_path: Path) -> None:
+        failure = failed(trial("mlp", corpus=text("char")), "diverged", "step 3", corpus=text("char"))
+        alt, folder = self.drawn(tmp_path, [*THREE, scored("ppmd", "char", 1.9, family="coder"), failure])
+        assert alt == (
+            "Bar chart of bits per byte with 95 % intervals, fewest first: ppmd* (text) 1.90; kn5 (word) 2.00; "
+            "trigram (word) 2.00; kn5 (char) 2.20; unigram (char) 4.40; mlp (char) no value."
+        )
+        assert (folder / "across.png").read_bytes().startswith(b"\x89PNG")
+        assert b"</svg>" in (folder / "across.svg").read_bytes()
+
+    def test_of_a_single_value_there_is_none(self, tmp_path: Path) -> None:
+        failure = failed(trial("mlp", corpus=text("word")), "diverged", "step 3", corpus=text("word"))
+        alt, folder = self.drawn(tmp_path, [scored("kn5", "char", 2.2), failure])
+        assert alt == ""
+        assert not list(folder.glob("across.*"))
+
+    def test_it_stands_in_the_section_of_its_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        drawing = lambda folder, drawn, across: plots.draw_all(folder, (), across)  # noqa: E731
+        monkeypatch.setattr(build, "_draw", drawing)
+        folder = built(tmp_path / "run", THREE)
+        (section, *_) = (
+            (folder / "report.md").read_text(encoding="utf-8").split("## Across tokenizers")[1].split("\n## ")
+        )
+        assert "(plots/across.png)" in section
+        assert {path.name for path in (folder / "plots").iterdir()} == {"across.png", "across.svg"}
+
+
+def test_the_terminal_says_why_characters_and_not_bytes(tmp_path: Path) -> None:
+    records = [scored("kn5", tokenizer, 2.0, unit="chars") for tokenizer in ("char", "word")]
+    folder = built(tmp_path / "run", records)
+    (table,) = across_tables(folder / "tables" / "summary.csv", records)
+    assert str(table.caption).splitlines()[-1] == "bits/byte n/a: the normaliser loses some of the text"
+
+
+def test_provenance_tells_the_tokenizers_of_a_text_apart(tmp_path: Path) -> None:
+    facts_of = [record.corpus for record in THREE[:2] if record.corpus is not None]
+    folder = tmp_path / "run"
+    build.build_report(write(folder, THREE, corpora=tuple(facts_of)))
+    provenance = (folder / "report.md").read_text(encoding="utf-8").split("## Provenance")[1]
+    assert [provenance.count(f"corpus genesis ({tokenizer})") for tokenizer in ("char", "word")] == [1, 1]
+    assert "corpus genesis\n" not in provenance

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.records import TrialRecord
+from bench.records import CorpusSpec, TrialRecord
 from bench.report import notices, plots
 from bench.report.build import build_report
 from tests.bench.synthetic import ENVIRONMENT, facts, ok, trial, write
@@ -113,3 +113,42 @@ def test_a_mean_above_the_99th_percentile_is_explained_where_it_happens(tmp_path
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert ("- kn5: fewer than one call in a hundred were so slow" in text) == (p99_us < 30)
     assert text.count("lies above their 99th percentile") == (p99_us < 30)
+
+
+def test_the_terminal_has_a_line_for_each_kind_of_warning_and_the_report_all() -> None:
+    fixed = "the fixed discounts 0.5, 1.0, 1.5 are taken"
+    found = [f"order {n}: the discount of count 3 would be -0.{n}; {fixed}" for n in (3, 4, 5)]
+    records = [ok(trial(name), 4.4, changes={"warnings": tuple(found)}) for name in ("kn5", "a", "b", "c")]
+    records[0] = records[0].model_copy(update={"warnings": (*found, f"order 2: no n-gram has count 4; {fixed}")})
+    records.append(ok(trial("d"), 4.4, changes={"warnings": ("a word of its own",)}))
+    assert len(notices.of_models(records)) == 5
+    assert notices.of_models_in_brief(records) == [
+        f"kn5, a, b and 1 more: {fixed} (13 such warnings, each in report.md)",
+        "d: a word of its own",
+    ]
+
+
+def test_warnings_of_a_kind_without_an_end_in_common_are_told_by_the_first() -> None:
+    said = ("x.arpa: declares 5 n-grams, 4 were read", "x.arpa: declares 9 n-grams, 7 were read")
+    assert notices.of_models_in_brief([ok(trial("kn5"), 4.4, changes={"warnings": said})]) == [
+        f"kn5: {said[0]}, and the like (2 such warnings, each in report.md)"
+    ]
+
+
+def test_a_few_unlike_warnings_are_told_as_they_are() -> None:
+    records = [ok(trial("kn5"), 4.4, changes={"warnings": ("one thing", "another; with an end")})]
+    assert notices.of_models_in_brief(records) == notices.of_models(records)
+
+
+@pytest.mark.parametrize(("own", "n_notices"), [("none", 1), ("nfc", 0)])
+def test_a_vocabulary_with_another_normaliser_is_told_of(own: str, n_notices: int) -> None:
+    asked = CorpusSpec(name="genesis", normalize="nfc")
+    read = facts(normalize=own, vocabulary_of="kenlm:sw.arpa")
+    records = [
+        ok(trial("trigram").model_copy(update={"corpus": asked}), 4.4, corpus=facts(normalize="nfc")),
+        ok(trial("kenlm:sw.arpa").model_copy(update={"corpus": asked}), 4.4, corpus=read),
+    ]
+    found = notices.of_run([], [], records)
+    assert len(found) == n_notices
+    assert all("kenlm:sw.arpa read the text under the normaliser none" in notice for notice in found)
+    assert all("normalize=nfc" in notice for notice in found)

@@ -178,12 +178,14 @@ def ended(events: list[Any]) -> dict[str, TrialRecord]:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 class TestOnACluster:
+    @pytest.mark.whole
     def test_records_are_those_of_a_local_run(self, nodes: Any) -> None:
         trials = deterministic_plan()
         contents = content_of(RayExecutor(), trials)
         assert {content["status"] for content in contents.values()} == {"ok"}
         assert contents == content_of(LocalExecutor(), trials)
 
+    @pytest.mark.whole
     @pytest.mark.skipif(environment.n_cpus_usable() < 2, reason="two trials need a CPU each")
     def test_a_node_that_dies_loses_no_trial(self, nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Three trials on two nodes with a CPU each; the one whose node is killed is begun anew on the other."""
@@ -209,6 +211,7 @@ class TestOnACluster:
         }
         assert sorted(event.trial.trial_id for event in events if isinstance(event, Started)) == ["a", "b", "c"]
 
+    @pytest.mark.whole
     def test_a_worker_lost_twice_is_a_row_that_says_so(self, nodes: Any) -> None:
         events, pids = [], []
         for event in RayExecutor(STUB).run([make_trial("waits")]):
@@ -223,6 +226,7 @@ class TestOnACluster:
         assert [type(event) for event in events] == [Started, Moved, Moved, Ended]
         assert all(map(is_gone, pids))
 
+    @pytest.mark.whole
     def test_closing_ends_what_runs(self, nodes: Any) -> None:
         events = RayExecutor(STUB).run([make_trial("waits", trial_id=f"waits-{i}") for i in range(4)])
         pid = next(int(event.phase.split()[0]) for event in events if isinstance(event, Moved))
@@ -237,6 +241,7 @@ class TestOnACluster:
         with pytest.raises(ExecutorError, match="no node of the cluster has 2 CPUs, which each trial of unigram asks"):
             executor.check([make_trial("unigram", threads=2)])
 
+    @pytest.mark.whole
     def test_a_node_with_other_code_gives_a_row_that_says_so(self, nodes: Any) -> None:
         (record,) = ended(list(RayExecutor(STUB).run([make_trial("good", code_sha256="0" * 64)]))).values()
         assert record.status == "failed"
@@ -244,6 +249,7 @@ class TestOnACluster:
         assert record.reason.startswith("the code of lmzoo and bench here (sha256 ")
         assert "is not the run's (000000000000…): install the same version" in record.reason
 
+    @pytest.mark.whole
     def test_a_node_that_does_not_understand_what_it_was_sent_gives_a_row_that_says_so(self, nodes: Any) -> None:
         # such as an older version would find: not the worker that it knows
         executor = RayExecutor(("no-such-worker",))
@@ -253,6 +259,7 @@ class TestOnACluster:
         assert record.reason.startswith("its node could not begin it (")
         assert record.reason.endswith("is the same version of lmzoo and bench installed there?")
 
+    @pytest.mark.whole
     @pytest.mark.parametrize(
         ("name", "value", "why"),
         [
@@ -276,6 +283,7 @@ class TestOnACluster:
         monkeypatch.undo()
         reset_auth_token_state()
 
+    @pytest.mark.whole
     def test_the_runner_loads_no_numerical_library(self, nodes: Any) -> None:
         command = [sys.executable, "-c", HEAVY, *STUB]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -129,6 +129,7 @@ def test_intervals_cover_with_unknown_symbols_in_every_measure() -> None:
     assert all(BAND[0] <= share <= BAND[1] for share in found.values())
 
 
+@pytest.mark.whole
 def test_intervals_cover_where_blocks_depend_on_each_other_and_single_blocks_do_not() -> None:
     # 250 corpora: 3 standard errors below 95 %
     least = 0.908
@@ -169,6 +170,7 @@ def unstudentised(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
     return replace(test, p=0.0 if abs(test.diff) > 1e-3 * a_SxB.sum() / tokens_B.sum() else 1.0)
 
 
+@pytest.mark.whole
 def test_a_model_and_its_mirror_image_are_seldom_called_different() -> None:
     assert mirror_level(SYMMETRIC, N_CORPORA, 0).n_called / N_CORPORA <= at_most(0.05, N_CORPORA)
     # and without the division by the standard error often
@@ -185,6 +187,7 @@ def test_the_level_holds_where_one_has_longer_tokens() -> None:
     assert known_truth.longer_tokens_level(SYMMETRIC, 40, 0, losing).n_called / 40 > at_most(0.05, 40)
 
 
+@pytest.mark.whole
 def test_holm_holds_the_level_over_a_family_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_truth, "FAMILY", 4)
     assert known_truth.family_level(SYMMETRIC, 40, 0).n_called / 40 <= at_most(0.05, 40)
@@ -207,6 +210,7 @@ def test_a_difference_is_found_its_opposite_never_and_separate_intervals_miss_it
 # --- the page
 
 
+@pytest.mark.whole
 def test_the_page_has_a_line_for_each_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "coverage_settings", lambda: [PLAIN, STICKY, replace(PLAIN, n_seeds=2)])
     monkeypatch.setattr(pages, "level_settings", lambda: [SYMMETRIC])

@@ -130,6 +130,7 @@ def test_a_device_that_is_none(text: str, device: str) -> None:
     assert error.startswith(f"no device {device!r}.")
 
 
+@pytest.mark.whole
 @pytest.mark.torch
 def test_a_gpu_that_is_not_here_is_an_error(text: str) -> None:
     import torch

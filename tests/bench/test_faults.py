@@ -38,6 +38,7 @@ def cost_nothing(outcome: Outcome) -> bool:
     return True
 
 
+@pytest.mark.whole
 def test_a_damaged_record_is_never_used(tmp_path: Path) -> None:
     assert cost_nothing(faults.damaged_records(Scene(tmp_path, with_report=False), 8))
 

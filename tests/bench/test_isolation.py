@@ -76,6 +76,7 @@ def peaks_mib(record: TrialRecord) -> tuple[float, float]:
     return record.memory.peak_rss_bytes / MIB, record.memory.baseline_rss_bytes / MIB
 
 
+@pytest.mark.whole
 @needs_proc
 def test_a_trials_memory_is_its_own(corpus: CorpusSpec) -> None:
     first, again, held = (make_trial(model, corpus=corpus) for model in ("unigram", "unigram", "trigram"))

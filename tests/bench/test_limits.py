@@ -34,6 +34,7 @@ def record_of(model: str, **changes: object) -> TrialRecord:
     return ended.record
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("model", "status"), [("stuck", "timed_out"), ("shot", "killed")])
 def test_what_was_measured_before_the_end_is_kept(model: str, status: str) -> None:
     # enough for a worker to start, also beside other load

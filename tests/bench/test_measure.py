@@ -222,6 +222,7 @@ def test_a_model_that_has_no_perplexity_is_refused_not_failed(corpus: CorpusSpec
     assert "no perplexity" in (record.reason or "")
 
 
+@pytest.mark.whole
 @pytest.mark.torch
 @pytest.mark.parametrize("limits", [{"max_steps": 1}, {"max_steps": 40}, {"budget_s": 30.0}])
 @pytest.mark.parametrize("cell", ["rnn-scratch:activation=relu", "lstm-scratch:", "gru-cudnn:", "mlp:", "transformer:"])
@@ -335,6 +336,7 @@ def test_an_exception_ends_the_trial_with_a_record(corpus: CorpusSpec, fake: Cal
     assert [type(error) for error in logged] == [ZeroDivisionError]
 
 
+@pytest.mark.whole
 def test_a_fraction_of_the_training_text_is_learned_from_and_the_rest_stays(corpus: CorpusSpec) -> None:
     whole, part = (run(corpus, "trigram", train_fraction=fraction) for fraction in (1.0, 0.25))
     assert whole.corpus is not None

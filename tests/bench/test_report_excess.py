@@ -29,6 +29,7 @@ def pages(folder: Path, records: list[TrialRecord]) -> tuple[str, list[dict[str,
     return (folder / "report.md").read_text(encoding="utf-8"), rows
 
 
+@pytest.mark.whole
 def test_the_distance_is_told_in_nats_and_bits(tmp_path: Path) -> None:
     records = [record("kn5", 8.0), record("unigram", 16.0)]
     report, rows = pages(tmp_path, records)
@@ -48,6 +49,7 @@ def test_the_distance_is_told_in_nats_and_bits(tmp_path: Path) -> None:
     assert "WRONG" not in report
 
 
+@pytest.mark.whole
 def test_what_is_below_the_source_is_said_loudly(tmp_path: Path) -> None:
     report, _ = pages(tmp_path, [record("kn5", 3.0), record("unigram", 8.0)])
     assert "WRONG: kn5 scored below the entropy of the source" in report

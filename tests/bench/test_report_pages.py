@@ -289,6 +289,7 @@ def test_names_and_reasons_are_escaped(reported: Path) -> None:
     assert "over \\| \\<b>100 MiB\\</b>" in text
 
 
+@pytest.mark.whole
 def test_the_page_needs_nothing_beside_it(reported: Path) -> None:
     page = page_of(reported)
     for name, value in page.attributes:
@@ -347,6 +348,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for kind in kinds for path in folder.glob(kind)}
 
 
+@pytest.mark.whole
 def test_rebuilding_gives_the_same_bytes(reported: Path) -> None:
     before = outputs(reported)
     build_report(reported)
@@ -354,6 +356,7 @@ def test_rebuilding_gives_the_same_bytes(reported: Path) -> None:
     assert len(before) == 4 + 2 * len(STEMS) + 2
 
 
+@pytest.mark.whole
 def test_another_process_with_a_stale_display_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +375,7 @@ def test_another_process_with_a_stale_display_gives_the_same_bytes(
     assert outputs(tmp_path) == before
 
 
+@pytest.mark.whole
 def test_a_backend_that_does_not_exist_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "no such backend")
     write(tmp_path, [ok(trial("kn5"), 4.4)])

@@ -38,6 +38,7 @@ def test_labels_that_cannot_be_drawn_are_spelled_out() -> None:
     assert len(drawable("x" * 500)) < 50
 
 
+@pytest.mark.whole
 def test_all_plots_are_there_in_both_forms(drawn: Path) -> None:
     for stem in STEMS:
         png, svg = ((drawn / "plots" / f"{stem}.{ending}").read_bytes() for ending in ("png", "svg"))
@@ -45,6 +46,7 @@ def test_all_plots_are_there_in_both_forms(drawn: Path) -> None:
         assert svg.startswith(b"<?xml")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n_models", [1, 50])
 def test_any_number_of_models(tmp_path: Path, n_models: int) -> None:
     models = [f"lstm-cudnn:hidden={n}" for n in range(n_models)]
@@ -54,6 +56,7 @@ def test_any_number_of_models(tmp_path: Path, n_models: int) -> None:
     assert (tmp_path / "report.html").stat().st_size < 5_000_000
 
 
+@pytest.mark.whole
 def test_rows_without_a_finite_value_are_still_a_picture(tmp_path: Path) -> None:
     records = [ok(trial(name), 4.0, infinite_blocks=9, levels=[float("inf")]) for name in ("kn5", "mlp")]
     write(tmp_path, records)
@@ -62,12 +65,14 @@ def test_rows_without_a_finite_value_are_still_a_picture(tmp_path: Path) -> None
     assert "inf" in markdown_of(tmp_path)
 
 
+@pytest.mark.whole
 def test_enormous_perplexities_are_still_a_picture(tmp_path: Path) -> None:
     write(tmp_path, [ok(trial("kn5"), 4.0), ok(trial("mlp"), 1e40, levels=[1e200, 1e40]), ok(trial("rnn"), 1e250)])
     assert build_report(tmp_path) == []
     assert max(map(len, markdown_of(tmp_path).split())) < 80
 
 
+@pytest.mark.whole
 def test_a_plot_that_fails_loses_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> str:
         raise RuntimeError("no ink")
@@ -93,6 +98,7 @@ def test_a_missing_library_costs_only_its_part(
     assert (tmp_path / "tables" / "summary.csv").is_file()
 
 
+@pytest.mark.whole
 def test_curves_that_start_at_zero_seconds_can_be_drawn(tmp_path: Path) -> None:
     points = curve([9.0, 5.0])
     start = points[0].model_copy(update={"train_s": 0.0})
@@ -107,6 +113,7 @@ def texts_in(svg: Path) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", svg.read_text(encoding="utf-8"))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("n_models", "step", "is_numbered"), [(3, 1.0, False), (17, 0.001, True), (30, 0.001, True)])
 def test_every_point_is_named_or_has_a_number_with_a_key(
     tmp_path: Path, n_models: int, step: float, is_numbered: bool

@@ -114,6 +114,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestReport:
+    @pytest.mark.whole
     def test_scaling_stands_first_and_the_rest_is_about_the_largest_fraction(self, built):
         report = (built / "report.md").read_text(encoding="utf-8")
         titles = [line for line in report.splitlines() if line.startswith("## ")]
@@ -160,18 +161,21 @@ class TestReport:
         assert found == exact
         assert len(set(found)) == len(FRACTIONS)
 
+    @pytest.mark.whole
     def test_one_fraction_is_a_run_like_any(self, tmp_path):
         build_report(write(tmp_path, [at("kn5", 1.0, 8.0)]))
         assert not (tmp_path / "tables" / "scaling.csv").exists()
         assert not (tmp_path / "plots" / "scaling.png").exists()
         assert "More training text" not in (tmp_path / "report.md").read_text(encoding="utf-8")
 
+    @pytest.mark.whole
     def test_a_run_without_the_whole_text_is_about_its_largest_part(self, tmp_path):
         build_report(write(tmp_path, [at("kn5", f, 8.0) for f in (1 / 4, 1 / 2)]))
         report = (tmp_path / "report.md").read_text(encoding="utf-8")
         assert "1/2 of the training text" in report
         assert "| kn5 |" in report
 
+    @pytest.mark.whole
     def test_where_nothing_finished_twice_there_is_no_plot(self, tmp_path):
         warnings = build_report(write(tmp_path, [lost("kn5", 1 / 2), at("kn5", 1.0, 8.0)]))
         assert warnings == []

@@ -67,6 +67,7 @@ def test_what_decides_a_result_is_in_the_key(data: st.DataObject, name: str) -> 
     assert (key_of(one) == key_of(other)) == (one == other)
 
 
+@pytest.mark.whole
 @given(data=st.data(), name=st.sampled_from(sorted(NOT_DECIDING)))
 def test_what_does_not_is_not(data: st.DataObject, name: str) -> None:
     trial = make_trial()
@@ -115,6 +116,7 @@ def test_a_text_that_changed_after_the_plan_is_not_measured(text: Path, tmp_path
     assert not is_reused(record, tmp_path / "run")
 
 
+@pytest.mark.whole
 def test_code_that_changed_after_the_plan_measures_nothing(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_failure_before_the_text_was_read_says_nothing_of_the_model(text: Path
     assert is_reused(after, tmp_path / "run")
 
 
+@pytest.mark.whole
 def test_what_is_measured_is_told_as_soon_as_it_is(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[SoFar] = []
     monkeypatch.setattr(measure, "quick_check", lambda _: [])

@@ -154,6 +154,7 @@ def test_a_text_that_cannot_be_read_names_file_and_offset(tmp_path: Path, capsys
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("stubbed")
 def test_a_run_has_a_row_for_each_trial_whatever_became_of_it(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -188,6 +189,7 @@ def test_fractions_of_the_training_text_are_trials_of_their_own(
     assert len(list((out / "trials").glob("*.json"))) == 8
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("stubbed")
 def test_an_existing_folder_is_refused_resumed_or_moved_aside(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -229,6 +231,7 @@ def test_an_overlap_of_test_and_training_text_is_said_with_its_percentage(
         assert said.count("100 % of the test lines stand verbatim in the training text") == 1
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("stubbed")
 def test_several_training_files_are_read_in_turn_and_named_as_such(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -269,6 +272,7 @@ def sleeping(text: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str]
         process.communicate()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_interruption_keeps_what_is_finished(
     number: signal.Signals, sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]]
@@ -286,6 +290,7 @@ def test_an_interruption_keeps_what_is_finished(
     assert sorted(records_in(out)) == ["bigram", "trigram", "unigram"]
 
 
+@pytest.mark.whole
 def test_after_a_kill_the_rest_is_run_and_the_finished_is_not(
     sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]],
 ) -> None:
@@ -302,6 +307,7 @@ def test_after_a_kill_the_rest_is_run_and_the_finished_is_not(
     assert before.items() <= after.items()
 
 
+@pytest.mark.whole
 def test_a_second_run_into_the_same_folder_is_refused(
     sleeping: tuple[subprocess.Popen[str], Path, list[str | Path]],
 ) -> None:
@@ -312,6 +318,7 @@ def test_a_second_run_into_the_same_folder_is_refused(
         assert "is in use by another run" in errors
 
 
+@pytest.mark.whole
 def test_a_full_disk_is_one_line(text: Path, tmp_path: Path) -> None:
     before = f"""{NO_REPORT}
 import errno, os
@@ -392,6 +399,7 @@ def check_files(out: Path) -> None:
             assert not re.search(rb"(?<![\w:])" + re.escape(secret.encode()) + rb"(?![\w])", content), (path, secret)
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_an_output_that_takes_no_more_is_one_line(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:

@@ -70,6 +70,7 @@ def record_of(events: list[dict[str, Any]]) -> TrialRecord:
     return TrialRecord.model_validate(events[-1]["record"])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("corpus", ["genesis", "timemachine"])
 @pytest.mark.parametrize("model", ["unigram", "trigram"])
 def test_a_counting_trial_loads_nothing_heavy_and_stays_small(
@@ -86,6 +87,7 @@ def test_a_counting_trial_loads_nothing_heavy_and_stays_small(
     assert 0 < record.memory.baseline_rss_bytes < record.memory.peak_rss_bytes < MOST_RSS_BYTES
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("data_folder")
 def test_order_3_on_penn_treebank_takes_no_more_than_kenlm() -> None:
     _, events = run_worker(make_trial("trigram", corpus=CorpusSpec(name="ptb")))
@@ -95,6 +97,7 @@ def test_order_3_on_penn_treebank_takes_no_more_than_kenlm() -> None:
     assert record.memory.peak_rss_bytes - record.memory.baseline_rss_bytes < 279 * MIB
 
 
+@pytest.mark.whole
 def test_the_time_machine_stays_small_too(data_folder: Path) -> None:
     trial = make_trial("trigram", corpus=CorpusSpec(name="timemachine"))
     _, events = run_worker(trial)
@@ -113,6 +116,7 @@ def small(tmp_path: Path) -> CorpusSpec:
     return CorpusSpec(name=str(path))
 
 
+@pytest.mark.whole
 def test_what_a_model_prints_corrupts_nothing(small: CorpusSpec) -> None:
     done, events = run_worker(make_trial("unigram", corpus=small), "-c", PRINTING_MODEL)
     assert record_of(events).status == "ok"
@@ -125,6 +129,7 @@ def test_a_worker_ends_when_its_runner_is_gone(small: CorpusSpec) -> None:
     assert not [event for event in events if event["event"] == "record"]
 
 
+@pytest.mark.whole
 def test_the_environment_of_a_trial_is_in_its_record(small: CorpusSpec) -> None:
     done, events = run_worker(make_trial("unigram", corpus=small))
     record = record_of(events)

@@ -18,6 +18,8 @@ from lmzoo.archives import unpacked
 from lmzoo.errors import MissingLibraryError, TextError
 from lmzoo.reading import read_text, text_blocks
 
+pytestmark = pytest.mark.plain
+
 TEXT = "the cat sat on the mat\n" * 40
 
 

@@ -23,6 +23,8 @@ from lmzoo.vocab import Vocab
 
 from .toy import split_of
 
+pytestmark = pytest.mark.plain
+
 sizes = {"batch_size": st.integers(1, 7), "num_steps": st.integers(1, 9), "seed": st.integers(0, 99)}
 
 

@@ -13,6 +13,8 @@ from lmzoo.errors import InputError
 
 from .toy import Clock
 
+pytestmark = pytest.mark.plain
+
 seconds = st.floats(0, 1e6)
 
 

@@ -20,6 +20,8 @@ from lmzoo.errors import InputError
 from lmzoo.ngram.questions import NgramCounts
 from lmzoo.ngram.sparsity import sparsity
 
+pytestmark = pytest.mark.plain
+
 TRAIN = "the cat sat\nthe dog sat\n\nthe cat sat \nthe cow\n"
 VALID = "the dog sat\nthe cow flew\n"
 TEST = "the cat sat\na cow sat\nthe dog sat\n the cow\n"

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from lmzoo.characters import character_counts, code_of, invisible, name_of, normal_forms, script_of, scripts
 from lmzoo.segments import Segments
 
+pytestmark = pytest.mark.plain
+
 # é in one character and in two
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 

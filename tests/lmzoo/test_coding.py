@@ -13,6 +13,8 @@ from lmzoo.coding import code_tally, coded_bytes
 from lmzoo.corpus import Corpus, Split, corpus_from_texts
 from lmzoo.errors import NotNormalizedError
 
+pytestmark = pytest.mark.plain
+
 LINES = st.lists(st.text("ab é山\t", min_size=1, max_size=9).filter(str.strip), min_size=2, max_size=9)
 
 

@@ -17,6 +17,8 @@ from lmzoo.markov import MarkovConfig, MarkovSource, markov_text
 from lmzoo.normalizers import NORMALIZERS
 from tests.lmzoo.toy import corpus_of
 
+pytestmark = pytest.mark.plain
+
 LINES = "a b c\nd e\nf\ng h i j\nk\n"
 
 

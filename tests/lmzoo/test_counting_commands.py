@@ -16,6 +16,8 @@ from lmzoo.ngram.arpa import read_arpa, write_arpa
 from lmzoo.ngram.sparsity import bytes_by_order
 from tests.lmzoo.typing_at import table
 
+pytestmark = pytest.mark.plain
+
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from lmzoo.decoding import Decoding
 from lmzoo.errors import InputError, TextError, UndecodableTextError
 
+pytestmark = pytest.mark.plain
+
 UNICODE = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be", "gb18030", "utf-8-sig")
 # no text of the first character begins like a mark of another encoding
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).map("a".__add__)

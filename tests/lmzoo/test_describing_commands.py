@@ -14,6 +14,8 @@ from lmzoo.card import Card
 from lmzoo.cli.cards import markdown, shown
 from tests.lmzoo.typing_at import Typed
 
+pytestmark = pytest.mark.plain
+
 TEXT = "the cat sat on the mat\nthe dog sat on the | cat\na dog\u00a0ate <unk> the mat\n" * 20
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from lmzoo import errors
 from lmzoo.errors import DivergedError, InputError, LmzooError, MissingLibraryError, did_you_mean
 
+pytestmark = pytest.mark.plain
+
 CLASSES = {
     name: member
     for name, member in vars(errors).items()

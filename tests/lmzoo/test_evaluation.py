@@ -27,6 +27,8 @@ from lmzoo.vocab import build_vocab
 
 from .toy import FixedModel, HistoryModel, UniformModel, corpus_of, split_of
 
+pytestmark = pytest.mark.plain
+
 LN2 = math.log(2)
 
 lines = st.lists(st.text("abc ", max_size=25), min_size=1, max_size=12)

@@ -31,7 +31,8 @@ from tests.lmzoo.typing_at import table
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\na dog ate the mat\n" * 20
 
-pytestmark = pytest.mark.filterwarnings("ignore:order")  # a text as small as this one has no discounts of its own
+# a text as small as this one has no discounts of its own
+pytestmark = [pytest.mark.plain, pytest.mark.filterwarnings("ignore:order")]
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +251,7 @@ class TestScore:
         _, out, _ = typed("rank", models["word"], stdin="the \x1b[31mcat\n")
         assert table(out)[0]["text"] == "the \x1b[31mcat"
 
+    @pytest.mark.whole
     def test_memory_does_not_grow_with_the_pipe(self, models, monkeypatch):
         peaks = []
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123
@@ -614,6 +616,7 @@ class TestModels:
         assert asked == ["borrowed:lm.arpa"]
 
 
+@pytest.mark.whole
 def test_a_pipe_of_commands(models, tmp_path):
     """Rows of one command are what another one reads, and a reader that leaves ends all of them quietly."""
     lmzoo_ = f"{sys.executable} -m lmzoo"

@@ -12,6 +12,8 @@ from lmzoo.errors import InputError, TextError
 from lmzoo.inputs import StandardInput, files_of, is_text, joined_name, size_bytes, watched_by
 from lmzoo.reading import read_text, read_texts
 
+pytestmark = pytest.mark.plain
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -23,6 +23,8 @@ from lmzoo.markov import MarkovConfig, MarkovSource, markov_text, parse_markov
 from lmzoo.vocab import Vocab, build_vocab
 from tests.lmzoo.toy import FixedModel, HistoryModel, UniformModel
 
+pytestmark = pytest.mark.plain
+
 
 class TrueModel:
     """The source itself as a model.  The state: the symbols so far, shape (B, L)."""

@@ -11,6 +11,8 @@ from lmzoo.errors import CorpusError, MissingDataError, MissingLibraryError
 from lmzoo.sources import nltk_data
 from lmzoo.sources.nltk_data import nltk_text
 
+pytestmark = pytest.mark.plain
+
 nltk = pytest.importorskip("nltk", reason="nltk is not installed")
 
 SPEECH = "Fellow-Citizens of the Senate:\n\nAmong the vicissitudes, no event could've\nfilled me (U.S.A.).\n"

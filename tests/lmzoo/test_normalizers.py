@@ -14,6 +14,8 @@ from lmzoo.corpus import corpus_from_texts
 from lmzoo.errors import InputError
 from lmzoo.normalizers import NORMALIZERS, named_normalizer, raw_length
 
+pytestmark = pytest.mark.plain
+
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 # letters, marks that join them in several ways, Hangul in parts, white space, what is compatible with something else
 marked = st.text("aZl \n1.\u0130\u03a3\u00e9\u0301\u0304\u0323\u1100\u1161\u11a8\u00a0\ufb01\u09c7\u09be", max_size=20)

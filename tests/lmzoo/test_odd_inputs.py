@@ -19,6 +19,8 @@ from lmzoo.tokenizers import TOKENIZERS, TRAINED
 from lmzoo.tokenizers.byte_level import BYTE_SYMBOLS
 from tests.lmzoo.tokenizing import LIBRARIES, LOSSLESS, WORD_PIECE, of_file, tokenizer_of
 
+pytestmark = pytest.mark.plain
+
 # a file with a piece for each byte and nothing to join them by
 FILE = "tokenizer.json"
 BYTES_ALONE = {
@@ -262,6 +264,7 @@ def test_line_ends_of_training_and_test_text_in_all_combinations(kind: str, tmp_
         assert len({(s.ids_N.tobytes(), s.chars_D.tobytes(), s.bytes_D.tobytes()) for s in splits}) == 1
 
 
+@pytest.mark.whole
 @every_kind
 def test_one_byte_that_is_none_in_a_thousand_lines(kind: str, tmp_path: Path) -> None:
     lines = [b"the cat\n"] * 1000

@@ -13,6 +13,8 @@ from lmzoo.markers import MARKERS, escape_marker, unescape_marker
 from lmzoo.reading import decode_bytes, read_text, text_blocks
 from lmzoo.tokenizers import TOKENIZERS, join_words, split_words
 
+pytestmark = pytest.mark.plain
+
 NBSP, IDEOGRAPHIC_SPACE, ZERO_WIDTH_SPACE = "\u00a0", "\u3000", "\u200b"
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

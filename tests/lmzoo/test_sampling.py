@@ -18,6 +18,8 @@ from lmzoo.vocab import build_vocab
 
 from .toy import FixedModel, HistoryModel, UniformModel
 
+pytestmark = pytest.mark.plain
+
 CHARS = build_vocab(["abc "])
 LINES = build_vocab(["abc "], has_eos=True)
 WORDS = build_vocab(["a b <s> </s> <unk>"], tokenizer="word", has_eos=True)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from lmzoo.segments import Segments
 
+pytestmark = pytest.mark.plain
+
 texts = st.text(st.sampled_from("a \t\n\u00e9\u4e2d\U0001f600\ud800\x85"), max_size=8)
 many_texts = st.lists(texts, max_size=8)
 lines = st.lists(st.text(st.sampled_from("a \t\u00e9\u00a0"), max_size=4), min_size=1, max_size=8)

@@ -29,6 +29,8 @@ from lmzoo.sources import (
 )
 from lmzoo.sources.files import fetch_file, find_file, read_file, state_of
 
+pytestmark = pytest.mark.plain
+
 TEXT = b"a small text\n"
 SHA256 = f"sha256:{hashlib.sha256(TEXT).hexdigest()}"
 SHA1 = f"sha1:{hashlib.sha1(TEXT).hexdigest()}"

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from lmzoo.errors import OptionValueError, SpecError, UnknownOptionError
 from lmzoo.spec import Spec, configure, parse_parts, parse_spec, parse_specs, quoted
 
+pytestmark = pytest.mark.plain
+
 names = st.text("abcxyz0123456789-_", min_size=1, max_size=8)
 options = st.dictionaries(names, names, max_size=4)
 

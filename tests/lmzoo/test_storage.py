@@ -20,6 +20,8 @@ from lmzoo.vocab import build_vocab
 
 from .toy import FixedModel, UniformModel
 
+pytestmark = pytest.mark.plain
+
 VOCAB = build_vocab(["a <unk> é", "\\<s>"], tokenizer="word", has_eos=True)
 MODEL = FixedModel(VOCAB, {"a": 0.5, "é": 0.5})
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from lmzoo.errors import NotNormalizedError, TallyMismatchError
 from lmzoo.tally import Tally
 
+pytestmark = pytest.mark.plain
+
 LN2 = math.log(2)
 
 tallies = st.builds(

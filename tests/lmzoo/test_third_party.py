@@ -119,6 +119,7 @@ class TestTheTutorial:
         for test in tests:
             test()
 
+    @pytest.mark.whole
     def test_it_passes_check_as_a_command_and_as_a_file(self, packages, typed, tmp_path):
         status, out, err = typed("check", "interpolated:weight=0.6", "--json-lines")
         results = [json.loads(line) for line in out.splitlines()]

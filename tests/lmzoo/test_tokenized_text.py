@@ -24,7 +24,7 @@ from tests.lmzoo.toy import UniformModel
 
 TEXT = "the cat sat\nthe dog ran off\n<s> caf\u00e9 \u4e2d\u56fd </s>\nthe <unk> cat \u4e2d\u56fd\u4eba\n"
 
-pytestmark = pytest.mark.filterwarnings("ignore::lmzoo.ngram.discounts.DiscountWarning")
+pytestmark = [pytest.mark.plain, pytest.mark.filterwarnings("ignore::lmzoo.ngram.discounts.DiscountWarning")]
 
 
 def corpus_of(kind: str, train: str = TEXT, test: str = "the cat ran\n\u4e2d\u56fd caf\u00e9\n", **how: str) -> Corpus:
@@ -76,6 +76,7 @@ class TestBitsPerByte:
         # words keep the line ends only where they end documents
         assert test.lossless == (kind in LOSSLESS or documents != "file")
 
+    @pytest.mark.whole
     @pytest.mark.parametrize("kind", LOSSLESS)
     @given(text=odd_texts)
     def test_what_loses_nothing_has_bits_per_byte_of_any_text(self, kind: str, text: str) -> None:

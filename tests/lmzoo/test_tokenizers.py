@@ -30,6 +30,8 @@ from tests.lmzoo.tokenizing import (
     tokenizer_of,
 )
 
+pytestmark = pytest.mark.plain
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
 lossless_kinds = pytest.mark.parametrize("kind", LOSSLESS)
 

@@ -152,6 +152,7 @@ class TestShares:
         found = [(text + "\n").encode()[a:b].decode() for a, b in bounds_Kx2.tolist()]
         assert (numbers_T.tolist(), found) == numbered_one_by_one(text + "\n")
 
+    @pytest.mark.whole
     def test_more_different_words_than_the_first_tables_hold(self):
         from lmzoo.compiled import words
 

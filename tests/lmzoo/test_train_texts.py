@@ -19,6 +19,8 @@ from lmzoo.cli import progress, run
 from lmzoo.decoding import ReplacedWarning
 from lmzoo.inputs import watched_by
 
+pytestmark = pytest.mark.plain
+
 A, B = "the cat sat on the mat\nthe dog sat\n" * 10, "a dog ate the caf\u00e9 of it\n" * 15
 SPEC = "ngram:order=3,smoothing=wb"
 

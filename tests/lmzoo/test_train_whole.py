@@ -11,7 +11,8 @@ from lmzoo.cli import run
 
 A, B = "the cat sat on the mat\nthe dog sat on the cat\n" * 10, "a dog ate the mat\nthe end of it" + "\na cat ran" * 10
 
-pytestmark = pytest.mark.filterwarnings("ignore:order")  # a text as small as this one has no discounts of its own
+# a text as small as this one has no discounts of its own
+pytestmark = [pytest.mark.plain, pytest.mark.filterwarnings("ignore:order")]
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from lmzoo.spelling import Spelling, code_points
 from lmzoo.tokenizers import split_words
 from lmzoo.vocab import Vocab, build_vocab
 
+pytestmark = pytest.mark.plain
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 few_words = st.lists(st.sampled_from(["a", "b", "cc", "<s>", "</s>", "<unk>", "\\<s>", "\\\\<unk>", "é", "\u00a0"]))
 

@@ -13,7 +13,7 @@ from lmzoo.interface import select
 
 from .toy import FixedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore:order")
+pytestmark = [pytest.mark.plain, pytest.mark.filterwarnings("ignore:order")]
 
 CORPUS = lmzoo.corpus_from_texts({"train": "ab ab\n" * 30, "valid": "ab\n" * 9, "test": "ab\n" * 9}, documents="line")
 VOCAB = CORPUS.vocab

@@ -187,6 +187,7 @@ def test_the_contract(spec: str) -> None:
     assert expected == sums
 
 
+@pytest.mark.whole
 def test_the_whole_contract_of_one() -> None:
     corpus = corpus_from_texts({"whole": TEXT}, tokens="char")
     results = check_language_model(lmzoo.train("nltk-kn:order=2", corpus), "nltk-kn:order=2")

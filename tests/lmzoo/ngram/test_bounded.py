@@ -70,6 +70,7 @@ def assert_same(one: NgramModel, other: NgramModel) -> None:
         assert array.tobytes() == other_arrays[name].tobytes(), name
 
 
+@pytest.mark.whole
 @settings(max_examples=150)
 @given(lines, orders, st.sampled_from(BOUNDED), sizes)
 def test_the_same_model_to_the_last_bit(
@@ -268,6 +269,7 @@ print(peak_rss_bytes() - base, model.n_params)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a high-water mark of its own is Linux's")
 def test_memory_stays_within_its_bound() -> None:
     def measured(limit: str) -> tuple[int, int]:

@@ -61,6 +61,7 @@ def scored(model: NgramModel, tokens_BxL: np.ndarray, cut: int, *, is_compiled: 
     return [*np.concatenate((first, second), axis=1).tolist(), *state.tolist()]
 
 
+@pytest.mark.whole
 @settings(deadline=None)
 @given(
     lines,
@@ -106,6 +107,7 @@ def test_all_documents_at_once(train, order, texts, lane) -> None:
         model_module._LANE = before
 
 
+@pytest.mark.whole
 def test_it_is_loaded_for_a_large_task_or_after_several_middling_ones() -> None:
     script = (
         "from lmzoo import compiled\n"

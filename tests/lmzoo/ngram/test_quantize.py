@@ -44,6 +44,7 @@ def test_what_hands_nothing_down_keeps_its_backoffs(smoothing: str) -> None:
         assert got.backoff_G.tolist() == wanted.backoff_G.tolist()
 
 
+@pytest.mark.whole
 def test_each_order_has_at_most_so_many_values_and_the_file_is_smaller(tmp_path) -> None:
     corpus = lmzoo.load_corpus("genesis", tokens="word")
     exact = lmzoo.train("trigram", corpus)

@@ -88,6 +88,7 @@ def test_pieces_of_any_size_make_the_same_segments(
 
 
 # a unigram model of subwords takes too long to train for each example
+@pytest.mark.whole
 @settings(max_examples=150)
 @given(texts, policies, kinds.filter(lambda kind: not kind.startswith("unigram")), rewritings, st.integers(1, 3))
 def test_a_text_gives_the_model_of_its_corpus(

@@ -297,6 +297,25 @@ def test_the_glossary_is_in_order() -> None:
     assert [term[0].isalpha() for term in terms] == sorted((term[0].isalpha() for term in terms), reverse=True)
 
 
+# what the environments without torch lack
+TORCH_ENVIRONMENT = {"torch", "numba", "ray", "kenlm", "transformers", "datasets"}
+
+
+def is_plain(tree: ast.Module) -> bool:
+    marks = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
+    return any("pytest.mark.plain" in ast.unparse(node.value) for node in marks)
+
+
+def test_modules_that_are_not_repeated_with_torch_need_nothing_of_that_environment() -> None:
+    """Those tests of them that do are marked, and run there: `torch` or `slow`."""
+    plain = [path for path in (ROOT / "tests").rglob("test_*.py") if is_plain(ast.parse(path.read_text("utf-8")))]
+    assert plain
+    for path in plain:
+        asked = re.findall(r"importorskip\(\s*\"(\w+)", path.read_text(encoding="utf-8"))
+        imported = {name.split(".")[0] for name in imports_of(path)} | set(asked)
+        assert not imported & TORCH_ENVIRONMENT, path
+
+
 NEEDS_DATA = """
 import pytest
 

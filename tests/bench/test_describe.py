@@ -11,10 +11,10 @@ import pytest
 from bench import describe
 from bench.describe import COUNTING_SET, answer, read_corpus, resolve_corpora, resolve_models
 from bench.environment import text_name
-from bench.records import CorpusSpec, ModelFacts, Question
+from bench.records import CorpusSpec, Question
 from lmzoo import registry
 from lmzoo.errors import MissingLibraryError, SpecError
-from lmzoo.registry import MODELS, ModelEntry, shown
+from lmzoo.registry import MODELS, ModelEntry
 from tests.lmzoo.tokenizing import WORD_LEVEL, of_file
 
 

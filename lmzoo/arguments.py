@@ -11,8 +11,15 @@ class ListOption(click.Option):
     """An option whose one value is a list, its items separated by commas."""
 
 
+# of options that name something
+_NAMES = {"FILE", "FOLDER", "KIND", "NAME", "POLICY"}
+
+
 class OnceCommand(click.Command):
-    """A command whose options of one value may be given once.  Flags, and options that may be repeated, are free."""
+    """A command whose options of one value may be given once, and not as "" where they name something.
+
+    Flags, and options that may be repeated, are free.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as any command does, then raise `click.UsageError` for the first option that is given again."""
@@ -26,6 +33,9 @@ class OnceCommand(click.Command):
                 times = "twice" if n_times == 2 else f"{n_times} times"
                 cure = "give one list, separated by commas" if isinstance(param, ListOption) else "give it once"
                 raise click.UsageError(f"{name} is given {times}; {cure}", ctx)
+        for param in order:
+            if param.metavar in _NAMES and not ctx.params.get(str(param.name), True):
+                raise click.UsageError(f"{max(param.opts, key=len)} is given without a value", ctx)
         return rest
 
 

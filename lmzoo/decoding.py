@@ -42,6 +42,16 @@ _ORDERED = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
 }
+# ways of writing text in host names, programs and mail
+_NOT_OF_FILES = {
+    "idna",
+    "punycode",
+    "unicode-escape",
+    "unicode_escape",
+    "raw-unicode-escape",
+    "raw_unicode_escape",
+    "utf-7",
+}
 # bytes looked at for every other one being NUL, as in Western text in UTF-16, and the share of NULs there
 _LOOKED_AT = 4096
 _LEAST_LOOKED_AT = 16
@@ -115,9 +125,6 @@ class Decoding:
             if self.invalid == "replace":
                 self.n_replaced += text.count(_MARK)
                 text = text.replace(_MARK, _REPLACEMENT)
-            if not encoding.startswith("utf-8"):
-                # some codecs, UTF-7 say, can spell half of a surrogate pair
-                check_encodable(text, source)
             if text:
                 yield text
             # not when more is asked for: of a pipe nothing more may come
@@ -188,6 +195,8 @@ def _canonical(encoding: str) -> str:
         "".encode(encoding)
         name = codecs.lookup(encoding).name
         codecs.getincrementaldecoder(name)
+        if name in _NOT_OF_FILES:
+            raise LookupError(name)
     except (LookupError, ValueError, TypeError) as error:
         raise InputError(
             f"no encoding {encoding!r}; some there are: utf-8, utf-16, latin-1, cp1252, gb18030, big5, shift_jis, "

@@ -87,7 +87,24 @@ def files_of(names: Name | Sequence[Name]) -> list[File]:
     names = names_of(names)
     if sum(name == STDIN for name in names) > 1:
         raise InputError("standard input (-) is named twice, and can be read only once")
-    return [file for name in names for file in _files_of(name)]
+    files = [file for name in names for file in _files_of(name)]
+    require_read_once(files)
+    return files
+
+
+def require_read_once(files: Sequence[File]) -> None:
+    """Raise `InputError` for a pipe that is named twice, which would be waited for without end."""
+    pipes = [file for file in files if isinstance(file, Path) and _is_pipe(file)]
+    for i, pipe in enumerate(pipes):
+        if any(pipe.samefile(other) for other in pipes[:i]):
+            raise InputError(f"the pipe {pipe} is named twice, and can be read only once")
+
+
+def _is_pipe(file: Path) -> bool:
+    try:
+        return stat.S_ISFIFO(file.stat().st_mode)
+    except (OSError, ValueError):  # told of where it is read
+        return False
 
 
 def _files_of(name: Name) -> list[File]:

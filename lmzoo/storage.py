@@ -115,4 +115,4 @@ def _cure(data: Data, source: str) -> str:
         return f"it looks like an ARPA file, convert it: python -m lmzoo convert {source} model.lm"
     if data[: container.MAGIC_BYTES] == container.CHECKPOINT.magic:
         return "it is a checkpoint: finish its training with --resume, which writes the model"
-    return "write one with lmzoo.save"
+    return "write one with: python -m lmzoo train … -o FILE, or lmzoo.save"

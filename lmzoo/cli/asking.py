@@ -113,21 +113,27 @@ def _tell_what_is_left_out(model: LanguageModel[Any], context: str) -> None:
     "--json-lines", is_flag=True, help="A JSON object a text: prompt, seed, text, logprob (of what is added)."
 )
 def generate(model: str, prompt: str, length: int, samples: int, seed: int, json_lines: bool, **drawing: Any) -> None:
-    """Write text as the MODEL would go on, a text a line.
+    """Write text as the MODEL would go on, a text a line; several of a model with line ends, a blank line between two.
 
     MODEL is a model file, or a spec such as hf:folder.  A text ends at --length, at an end of document, or at --stop.
     On a terminal it is shown as it grows.  Of models whose texts have line ends, --json-lines keeps several apart.
     """
     from lmzoo.cli.opening import open_model
+    from lmzoo.interface import policy_of
     from lmzoo.sampling import Continuation
 
     loaded = open_model(model)
     rows = Rows(("prompt", "seed", "text", "logprob", "reason"), json_lines=True) if json_lines else None
+    # a text may have several lines
+    separator = "\n" if samples > 1 and policy_of(loaded) != "line" else ""
+    is_first = True
     for text in _texts_of(prompt):
         note_emptied(text, loaded.vocab.normalizer)
         for number in range(seed, seed + samples):
             written = Continuation(loaded, text, seed=number, **drawing)
             if rows is None:
+                sys.stdout.write("" if is_first else separator)
+                is_first = False
                 _write(written, length, drawing["stop"], is_shown=sys.stdout.isatty())
             else:
                 _grow(written, length)

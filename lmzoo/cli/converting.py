@@ -22,6 +22,7 @@ Examples:
   python -m lmzoo convert book.lm small.lm --max-bytes 2M --bits 8 --text chapter.txt
 """
 
+_DEFAULT = click.core.ParameterSource.DEFAULT
 _ARPA_ENDINGS = (".arpa", ".arpa.gz")
 
 
@@ -63,6 +64,10 @@ def _loaded(model: str, tokens: str, normalize: str) -> LanguageModel[Any]:
 
     if not storage.is_model_file(model):
         return read_arpa(model, tokenizer=tokens, normalizer=normalize)
+    context = click.get_current_context()
+    given = [name for name in ("tokens", "normalize") if context.get_parameter_source(name) is not _DEFAULT]
+    if given:
+        raise click.UsageError(f"--{given[0]} is for an ARPA file; {model} says itself how its text is read")
     return storage.load(model)
 
 
@@ -80,7 +85,7 @@ def _smaller(
 
     if not isinstance(model, NgramModel):
         raise click.UsageError("only a counting model can be made smaller")
-    n_bytes = None if max_bytes is None else size_in_bytes(max_bytes, "max_bytes")
+    n_bytes = None if max_bytes is None else size_in_bytes(max_bytes, "--max-bytes")
     return shrunk(model, prune=prune, max_ngrams=max_ngrams, max_bytes=n_bytes, bits=bits)
 
 

@@ -111,7 +111,8 @@ def _sparsity(corpus: Corpus, order: int, *, json_lines: bool) -> None:
         rows.write(
             row.order,
             row.n_seen,
-            row.possible_text,
+            # a number for programs, as people write it for people
+            row.n_possible if json_lines else row.possible_text,
             row.seen_share,
             row.once_share,
             row.new_token_share,

@@ -14,6 +14,7 @@ from lmzoo.cli.group import cli
 from lmzoo.cli.rows import Rows, json_lines_option
 from lmzoo.cli.texts import decoding_options
 from lmzoo.errors import LmzooError, TooShortError
+from lmzoo.inputs import require_read_once
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Split
@@ -95,6 +96,7 @@ def score_files(
     scoring = _Scoring(model, documents, per_token=per_token, with_text=with_text, json_lines=json_lines)
     n_unreadable = 0
     texts = list(_texts_of(names))
+    require_read_once([file for _, file in texts if not isinstance(file, LmzooError)])
     for name, file in texts:
         try:
             scoring.score(name, file, decoding)

@@ -82,6 +82,8 @@ def corpus_of(
     if given[2] and not (train and test):
         raise click.UsageError("--train and --test go together; --valid is optional")
     require_texts(texts)
+    # none is waited for twice
+    files_read(texts, train=train, valid=valid, test=test)
     # several names are those of texts, and so is one of several, even where it is called like a corpus
     return load_corpus(list(texts) or corpus, train=train or None, valid=valid, test=test, **reading)
 

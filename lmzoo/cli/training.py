@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # from this share of test lines on, found in the training text, figures say little about new text
 _NOTABLE_OVERLAP = 0.05
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 _TRAIN_EXAMPLES = """\b
 Examples:
@@ -93,6 +95,7 @@ def train(spec: str, texts: tuple[str, ...], output: str, is_all: bool, max_memo
     inputs = [file for file in files if isinstance(file, Path)]
     require_output(output, inputs)
     require_checkpoint(spec, output, inputs, **lasting)
+    _check_limits(spec, limits)
     with reading_shown(files):
         if is_all:
             train_on_all(spec, texts, output, **options)
@@ -127,6 +130,21 @@ def _trained_model(spec: str, corpus: Corpus, output: str, **options: Any) -> La
 def _with_memory(spec: str, max_memory: str | None) -> str:
     """The spec with a bound on memory, one more of its options."""
     return spec if max_memory is None else f"{spec}{',' if ':' in spec else ':'}max_memory={max_memory}"
+
+
+def _check_limits(spec: str, limits: dict[str, Any]) -> None:
+    """Raise a `click.UsageError` for a device that there is not, and note what a counting model has no use for."""
+    from lmzoo.registry import family_of
+    from lmzoo.spec import parse_spec
+
+    if not _DEVICE.fullmatch(limits["device"]):
+        raise click.UsageError(f"--device is cpu, cuda or cuda:N, got {limits['device']!r}")
+    if family_of(parse_spec(spec)) == "neural":
+        return
+    unused = [name for name in ("budget", "epochs", "max_steps") if limits[name] is not None]
+    given = [f"--{name.replace('_', '-')}" for name in unused] + ["--device"] * (limits["device"] != "cpu")
+    if given:
+        click.echo(f"note: {', '.join(given)}: of no use here; {spec} counts its text once, on the processor", err=True)
 
 
 def _note_oddities(corpus: Corpus) -> None:

@@ -124,7 +124,9 @@ class ArpaFile:
             with gzip.open(self._path) if is_compressed else self._path.open("rb") as source:
                 while chunk := source.read(_CHUNK_BYTES):
                     yield chunk
-        except (OSError, EOFError, ValueError, zlib.error) as error:
+        except EOFError as error:
+            raise ArpaError(f"{self._path} is cut short: its gzip data has no end; get the whole file") from error
+        except (OSError, ValueError, zlib.error) as error:
             raise ArpaError(f"cannot read {self._path}: {error}") from error
 
     def _next(self) -> str | None:

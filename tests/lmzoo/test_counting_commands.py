@@ -35,6 +35,11 @@ def trained(spec: str, text_file: Path, **options: Any) -> Any:
 
 
 class TestCounts:
+    def test_possible_is_a_number_for_programs(self, typed: Any, text_file: Path) -> None:
+        _, out, _ = typed("counts", text_file, "--order", 9, "--tokens", "word", "--json-lines")
+        # 10 symbols, or the start and 10, then 10 each: exact however large
+        assert [json.loads(row)["possible"] for row in out.splitlines()] == [10, *(11 * 10**k for k in range(1, 9))]
+
     def test_a_row_per_order(self, typed: Any, text_file: Path) -> None:
         status, out, err = typed("counts", text_file, "--order", 3, "--tokens", "word")
         assert (status, err) == (0, "")

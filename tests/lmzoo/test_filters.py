@@ -539,6 +539,13 @@ class TestGenerate:
         model = lmzoo.load(models["word"])
         assert [row["text"] for row in rows] == [lmzoo.sample(model, r["prompt"], 4, seed=r["seed"]) for r in rows]
 
+    def test_samples_with_line_ends_are_told_apart(self, typed, models):
+        for tokens, between in (("word", "\n"), ("char", "\n\n")):
+            model = lmzoo.load(models[tokens])
+            options = ("--prompt", "the cat", "--samples", 3, "--length", 9)
+            _, out, _ = typed("generate", models[tokens], *options)
+            assert out == between.join(lmzoo.sample(model, "the cat", 9, seed=seed) for seed in range(3)) + "\n"
+
     def test_its_logprob_is_of_what_was_added(self, typed, models):
         _, out, _ = typed("generate", models["word"], "--prompt", "the", "--seed", 1, "--length", 50, "--json-lines")
         row = json.loads(out)

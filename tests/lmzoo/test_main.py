@@ -192,6 +192,8 @@ class TestTrain:
             (["trigram", "--train", "TEXT", "--test", "a", "--test", "TEXT"], "--test is given twice; give it once"),
             (["trigram", "TEXT", "--seed", "1", "--seed", "1", "--seed=1"], "--seed is given 3 times; give it once"),
             (["trigram", "TEXT", "-o", "m.lm", "--output", "n.lm"], "--output is given twice; give it once"),
+            (["trigram", "TEXT", "--tokens", ""], "--tokens is given without a value"),
+            (["trigram", "TEXT", "--device", "bogus"], "--device is cpu, cuda or cuda:N, got 'bogus'"),
             (["trigram", "TEXT", "-o", "no/such/m.lm"], "cannot write no/such/m.lm: there is no folder no/such"),
         ],
     )
@@ -203,6 +205,26 @@ class TestTrain:
         assert message in err
         assert err.count("\n") == 1
         assert not (tmp_path / "m.lm").exists()
+
+    def test_limits_of_networks_are_of_no_use_to_counting(self, typed, text_file, tmp_path):
+        limits = ("--epochs", 2, "--device", "cuda")
+        status, _, err = typed("train", "trigram", text_file, "-o", tmp_path / "m.lm", *limits)
+        assert status == 0
+        assert err.startswith("note: --epochs, --device: of no use here; trigram counts its text once")
+
+    def test_a_pipe_is_read_once(self, typed, words, tmp_path):
+        pipe, link = tmp_path / "pipe", tmp_path / "link"
+        os.mkfifo(pipe)
+        link.symlink_to(pipe)
+        for arguments in (
+            ("train", "trigram", "--train", pipe, "--test", pipe, "-o", tmp_path / "m.lm"),
+            ("counts", "--train", pipe, "--test", link),
+            ("describe", pipe, link),
+            ("score", words, pipe, link),
+        ):
+            status, out, err = typed(*arguments)
+            assert (status, out) == (2, "")
+            assert "is named twice, and can be read only once" in err
 
     def test_help_and_flags_may_be_repeated(self, typed):
         assert typed("train", "--all", "--all", "--seed", "1", "--seed", "2", "--help")[0] == 0
@@ -597,6 +619,22 @@ class TestConvert:
         assert status == 2
         assert f"convert it: python -m lmzoo convert {arpa} model.lm" in err
 
+    def test_how_text_is_read_is_for_arpa_files(self, typed, words, tmp_path):
+        for option in ("--tokens", "--normalize"):
+            value = "word" if option == "--tokens" else "none"
+            status, _, err = typed("convert", words, tmp_path / "n.lm", option, value)
+            assert status == 2
+            assert f"{option} is for an ARPA file; {words} says itself how its text is read" in err
+        status, _, err = typed("convert", words, tmp_path / "n.lm", "--max-bytes", "few")
+        assert (status, err.startswith("error: --max-bytes is a size such as")) == (2, True)
+
+    def test_a_packed_arpa_file_that_is_cut_short(self, typed, words, tmp_path):
+        typed("convert", words, tmp_path / "w.arpa.gz")
+        (tmp_path / "cut.arpa.gz").write_bytes((tmp_path / "w.arpa.gz").read_bytes()[:-20])
+        status, _, err = typed("convert", tmp_path / "cut.arpa.gz", tmp_path / "w.lm")
+        assert status == 2
+        assert "cut.arpa.gz is cut short: its gzip data has no end; get the whole file" in err
+
     def test_what_arpa_cannot_hold(self, typed, text_file, tmp_path):
         mixture = str(tmp_path / "m.lm")
         assert typed("train", "mixture:bigram+cache", str(text_file), "-o", mixture)[0] == 0
@@ -620,7 +658,7 @@ class TestConvert:
         ("options", "message"),
         [
             (("--bits", "7"), "bits must be 8 to 16, got 7"),
-            (("--max-bytes", "2X"), "max_bytes is a size such as 200M, 1.5G or a number of bytes, got '2X'"),
+            (("--max-bytes", "2X"), "--max-bytes is a size such as 200M, 1.5G or a number of bytes, got '2X'"),
             (("--max-bytes", "10"), "max_bytes=10 is less than the"),
             (("--max-ngrams", "1"), "max_ngrams=1 is less than the vocabulary's"),
         ],
@@ -727,7 +765,7 @@ class TestConvertedInPlace:
     def test_a_size_beyond_any_file(self, typed, words, tmp_path):
         status, _, err = typed("convert", words, tmp_path / "small.lm", "--max-bytes", "9" * 400)
         assert status == 2
-        assert "max_bytes is at most" in err
+        assert "--max-bytes is at most" in err
 
     def test_an_arpa_file_by_any_name(self, typed, words, tmp_path):
         typed("convert", words, tmp_path / "m.arpa")

@@ -322,7 +322,7 @@ def corpus_from_texts(
     n_markers = _count_markers(parts, tokens_of_part, vocab)
     splits = {part: _encoded(part, segments, tokens_of_part[part], vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
-        if not split.n_tokens and (part == "train" or not uncut_if_short):
+        if not split.n_tokens and (part == "train" or not cut.is_uncut):
             n_left = sum(int(tokens.chars_S.sum()) for tokens in tokens_of_part.values())
             raise TooShortError(_nothing_left(part, name, cut.n_read, n_left, normalize))
     return Corpus(

@@ -110,12 +110,14 @@ class Cut:
         n_blank: blank lines that were skipped.
         n_read: characters of all texts as read.
         n_normalized: characters that normal forms change.
+        is_uncut: all is training part, and the others are empty.
     """
 
     parts: Mapping[str, Segments]
     n_blank: int
     n_read: int
     n_normalized: int
+    is_uncut: bool = False
 
 
 def cut_parts(
@@ -133,13 +135,15 @@ def cut_parts(
         n_blank += sum(skipped for _, skipped, _ in read)
         n_read += sum(n_chars for _, _, n_chars in read)
     parts = _three_parts(segments, normalizer, n_end_chars=int(policy != "file"))
-    if uncut_if_short and "whole" in segments and not all(map(len, parts.values())):
+    is_uncut = uncut_if_short and "whole" in segments and not all(map(len, parts.values()))
+    if is_uncut:
         parts = {"train": segments["whole"], "valid": Segments.of([]), "test": Segments.of([])}
     return Cut(
         parts=parts,
         n_blank=n_blank,
         n_read=n_read,
         n_normalized=sum(normalizer.n_changed(found.text) for found in segments.values()) if normalizer.joins else 0,
+        is_uncut=is_uncut,
     )
 
 

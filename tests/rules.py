@@ -392,6 +392,12 @@ RULES = (
     ),
     Rule(
         section="Quality",
+        says="nothing is divided by line ends that the model did not predict",
+        test=f"{EVALUATION}::TestLineEndsThatAreNotPredicted",
+        breach=replaced(corpus.Split, "ends_known", property(lambda split: True)),
+    ),
+    Rule(
+        section="Quality",
         says="every <unk> is charged its spelling",
         test=f"{EVALUATION}::TestTally::test_bits_by_hand_with_the_charge_for_spelling",
         breach=replaced(tally.Tally, "_bits", lambda t: t.nll_nats / math.log(2)),

@@ -191,3 +191,10 @@ def test_where_all_invisible_characters_stand(typed: Typed, tmp_path: Path) -> N
     _, out, _ = typed("describe", path, "-o", tmp_path / "card")
     assert "4 more: --json has them all." in out
     assert "4 more: card.json has them all." in (tmp_path / "card" / "card.md").read_text(encoding="utf-8")
+
+
+def test_an_empty_test_text_is_an_error_and_no_missing_part(typed: Typed, text_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("", encoding="utf-8")
+    status, _, err = typed("describe", "--train", text_file, "--test", tmp_path / "empty.txt")
+    assert status == 2
+    assert "the test part of" in err

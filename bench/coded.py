@@ -56,7 +56,7 @@ def measured_code(coder: Coder, corpus: Corpus, timed: Callable[[str, Callable[[
         model_bytes=Figure(reason=_NO_FILE),
         kernel=str(getattr(coder, "kernel_name", type(coder).__name__)),
         kept="all of the training text",
-        absent=absent if blocks else absent | {"block_nats": NO_BLOCKS},
+        absent=absent if blocks else absent | {"block_nats": tally.code_reason or NO_BLOCKS},
         **(blocks or {"block_nats": (), "block_tokens": ()}),
     )
 
@@ -70,10 +70,12 @@ def _of_test(coder: Coder, corpus: Corpus) -> tuple[Tally, dict[str, Any]]:
     found = cumulative_nats(coder, corpus.train, split, bytes_before(split, places).tolist())
     if found is None:
         return code_tally(coder.nll_nats(corpus.train, split), split), {}
+    tally = code_tally(found[-1], split)
+    if tally.code_reason:
+        return tally, {}
     upto_P = np.array(found[:-1])
     # at the end of the text stands all of it, the end of the code included
     upto_P[-1] = found[-1]
-    tally = code_tally(found[-1], split)
     nats_B = _between(places, upto_P, chars_B1)
     return tally, {
         "block_nats": tuple(nats_B.tolist()),

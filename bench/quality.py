@@ -32,7 +32,7 @@ def tally_record(tally: Tally) -> TallyRecord:
     without = tally.perplexity_reason
     no_oov = "every token is out of vocabulary" if tally.n_oov == tally.n_tokens else impossible
     return TallyRecord(
-        nll_nats=Figure.of(tally.nll_nats, impossible),
+        nll_nats=Figure.of(tally.nll_nats, tally.code_reason or impossible),
         n_tokens=tally.n_tokens,
         n_chars=tally.n_chars,
         n_bytes=tally.n_bytes,

@@ -25,6 +25,7 @@ from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, INVALID
 from lmzoo.errors import LmzooError
 from lmzoo.normalizers import NORMALIZERS
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
+from lmzoo.tokenizers import TOKENIZER_KINDS
 
 # one: the same on every machine, and beside other load a second thread mostly makes the first one wait
 DEFAULT_THREADS = 1
@@ -75,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option("--valid", help="Path of a validation text; without it the last tenth of --train serves.")
 @click.option("--test", help="Path of a test text; with --train.")
 @click.option(
-    "--tokens", cls=ListOption, help="char or word, or both separated by a comma.  [default: the corpus's own]"
+    "--tokens",
+    cls=ListOption,
+    help=f"How text is cut, one or several separated by commas: {', '.join(TOKENIZER_KINDS)}.  "
+    "[default: the corpus's own]",
 )
 @click.option(
     "--normalize",

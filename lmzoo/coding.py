@@ -51,9 +51,14 @@ def _bytes_of(split: Split, n_segments: int) -> bytes:
 
 
 def code_tally(nll_nats: float, split: Split) -> Tally:
-    """The Tally of a split whose text took so many nats to code."""
+    """The Tally of a split whose text took so many nats to code.
+
+    No text is coded in 0 nats or less: a difference of two lengths in whole bytes that says so tells nothing, and there
+    are no nats.
+    """
+    is_known = nll_nats > 0
     return Tally(
-        nll_nats=nll_nats,
+        nll_nats=nll_nats if is_known else math.nan,
         n_tokens=split.n_tokens,
         n_chars=int(split.chars_D.sum()),
         n_bytes=int(split.bytes_D.sum()),
@@ -62,5 +67,6 @@ def code_tally(nll_nats: float, split: Split) -> Tally:
         oov_nll_nats=math.nan if split.n_oov else 0.0,
         unit=split.vocab.fingerprint,
         tokens_known=split.lossless and not split.n_oov,
+        code_known=is_known,
         bytes_known=named_normalizer(split.vocab.normalizer).lossless,
     )

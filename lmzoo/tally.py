@@ -27,6 +27,7 @@ class Tally:
         chars_known, bytes_known: whether the tokens give back the text, so that nats may be divided by its size.
         ends_known: whether the model predicts the line ends of the text; by what nobody pays for nothing is divided.
         tokens_known: whether the nats are those of the tokens and no more, so that they may be divided by their number.
+        code_known: whether the nats are told at all: a code counted in whole bytes may take none for a few characters.
         is_normalized: False if any part came from a model whose scores are no distribution.
     """
 
@@ -45,6 +46,7 @@ class Tally:
     bytes_known: bool = True
     ends_known: bool = True
     tokens_known: bool = True
+    code_known: bool = True
     is_normalized: bool = True
 
     def __add__(self, other: Tally) -> Tally:
@@ -68,6 +70,7 @@ class Tally:
             bytes_known=self.bytes_known and other.bytes_known,
             ends_known=self.ends_known and other.ends_known,
             tokens_known=self.tokens_known and other.tokens_known,
+            code_known=self.code_known and other.code_known,
             is_normalized=self.is_normalized and other.is_normalized,
         )
 
@@ -103,13 +106,22 @@ class Tally:
     @property
     def perplexity_reason(self) -> str | None:
         """Why there is no perplexity although these are probabilities, or None."""
+        if self.code_reason:
+            return self.code_reason
         if self.tokens_known:
             return None
         return "the code is that of the text, which the tokens do not give back"
 
     @property
+    def code_reason(self) -> str | None:
+        """Why nothing can be said of the nats, or None."""
+        return None if self.code_known else "the test text is too short for a code that is counted in whole bytes"
+
+    @property
     def bits_per_char_reason(self) -> str | None:
         """Why there is no `bits_per_char`, or None."""
+        if self.code_reason:
+            return self.code_reason
         if not self.chars_known:
             return "the tokens do not give back the normalised text"
         if not self.ends_known:
@@ -119,6 +131,8 @@ class Tally:
     @property
     def bits_per_byte_reason(self) -> str | None:
         """Why there is no `bits_per_byte`, or None."""
+        if self.code_reason:
+            return self.code_reason
         if not self.chars_known:
             return "the tokens do not give back the text as read"
         if not self.ends_known:

@@ -25,6 +25,7 @@ from lmzoo.corpus import Split
 from tests.bench.stubs import make_trial
 from tests.bench.synthetic import facts, info, ok, trial, write
 
+TOO_SHORT = "the test text is too short for a code that is counted in whole bytes"
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 60
 
 
@@ -56,6 +57,20 @@ def measured(record: TrialRecord) -> Measured:
     assert (record.status, record.reason) == ("ok", None)
     assert record.measured is not None
     return record.measured
+
+
+@pytest.mark.parametrize("nats", [0.0, -16.6])
+def test_a_code_of_no_bytes_tells_nothing_and_has_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats: float
+) -> None:
+    for tells in (False, True):
+        coder = FlatCoder(tells=tells)
+        monkeypatch.setattr(coder, "nll_nats", lambda train, test: nats)
+        found = measured(run(tmp_path, monkeypatch, coder))
+        for tally in (found.test, found.valid):
+            for name in ("nll_nats", "perplexity", "perplexity_no_oov", "bits_per_char", "bits_per_byte"):
+                assert getattr(tally, name) == Figure(reason=TOO_SHORT), name
+        assert (found.block_nats, found.block_tokens, found.absent["block_nats"]) == ((), (), TOO_SHORT)
 
 
 def test_what_it_has_is_measured_and_what_it_has_not_has_a_reason(

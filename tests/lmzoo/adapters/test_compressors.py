@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import lmzoo
 from lmzoo.adapters import compressors
 from lmzoo.corpus import Corpus, corpus_from_texts, load_corpus
-from lmzoo.errors import InputError, MissingLibraryError, OptionValueError, SpecError
+from lmzoo.errors import InputError, MissingLibraryError, NotNormalizedError, OptionValueError, SpecError
 from lmzoo.interface import cumulative_nats
 from lmzoo.registry import create_coder, create_trainer
 
@@ -63,6 +64,22 @@ def test_all_of_the_training_text_is_seen(name: str) -> None:
     far = text + noise(700_000, alphabet="ab\n")
     fast = {"ppmd": "ppmd", "xz": "xz:level=0,extreme=false", "zstd": "zstd:level=1"}
     assert lmzoo.code_length(fast[name], corpus(far, text)).bits_per_byte < 1.0
+
+
+def test_a_text_too_short_for_whole_bytes_has_no_figures(name: str) -> None:
+    train = "the cat sat on the mat\n" * 50
+    length = lmzoo.code_length(name, corpus(train, "the"))
+    assert (length.n_tokens, math.isnan(length.nll_nats)) == (3, True)
+    assert (length.bits_per_char, length.bits_per_byte) == (None, None)
+    why = "the test text is too short for a code that is counted in whole bytes"
+    assert {length.bits_per_char_reason, length.bits_per_byte_reason, length.perplexity_reason} == {why}
+    with pytest.raises(NotNormalizedError, match=why):
+        _ = length.perplexity
+    # nor has a sum with it
+    longer = lmzoo.code_length(name, corpus(train, noise(300)))
+    assert longer.bits_per_byte is not None
+    assert longer.bits_per_byte > 0
+    assert (longer + replace(length, unit=longer.unit)).bits_per_byte is None
 
 
 def test_the_tokenizer_changes_nothing(name: str) -> None:

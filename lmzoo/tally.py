@@ -152,7 +152,8 @@ class Tally:
 
     def _of_tokens(self) -> Tally:
         if self.perplexity_reason:
-            raise NotNormalizedError(f"{self.perplexity_reason}: take bits_per_char or bits_per_byte")
+            cure = "take a longer one" if self.code_reason else "take bits_per_char or bits_per_byte"
+            raise NotNormalizedError(f"{self.perplexity_reason}: {cure}")
         return self._distribution()
 
     def _distribution(self) -> Tally:

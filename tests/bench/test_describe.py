@@ -7,14 +7,17 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from bench import describe
 from bench.describe import COUNTING_SET, answer, read_corpus, resolve_corpora, resolve_models
 from bench.environment import text_name
 from bench.records import CorpusSpec, Question
+from bench.run import command
 from lmzoo import registry
 from lmzoo.errors import MissingLibraryError, SpecError
 from lmzoo.registry import MODELS, ModelEntry
+from lmzoo.tokenizers import TOKENIZER_KINDS
 from tests.lmzoo.tokenizing import WORD_LEVEL, of_file
 
 
@@ -211,3 +214,8 @@ class OfPath:
 
     path: str
     beside: str = ""
+
+
+def test_the_help_of_a_run_lists_every_kind_of_tokens() -> None:
+    shown = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert f"separated by commas: {', '.join(TOKENIZER_KINDS)}." in shown

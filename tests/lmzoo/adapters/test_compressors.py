@@ -73,7 +73,7 @@ def test_a_text_too_short_for_whole_bytes_has_no_figures(name: str) -> None:
     assert (length.bits_per_char, length.bits_per_byte) == (None, None)
     why = "the test text is too short for a code that is counted in whole bytes"
     assert {length.bits_per_char_reason, length.bits_per_byte_reason, length.perplexity_reason} == {why}
-    with pytest.raises(NotNormalizedError, match=why):
+    with pytest.raises(NotNormalizedError, match=f"{why}: take a longer one"):
         _ = length.perplexity
     # nor has a sum with it
     longer = lmzoo.code_length(name, corpus(train, noise(300)))

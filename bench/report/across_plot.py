@@ -8,12 +8,12 @@ from pathlib import Path
 from bench.report import wording
 from bench.report.across import Across
 from bench.report.bars import Bar, bars_height_in, draw_bars
-from bench.report.drawing import new_figure, plain_ticks, save
+from bench.report.drawing import new_figure, save
 from bench.report.rows import Row
 
 _WIDTH_IN = 8.4
 # of the axis, for the figures that are written beside the bars
-_ROOM = 1.45
+_ROOM = 1.3
 
 
 def draw_across(across: Across, folder: Path, stem: str) -> str:
@@ -22,14 +22,13 @@ def draw_across(across: Across, folder: Path, stem: str) -> str:
     Nothing is drawn, and the alt text is empty, where fewer than two rows have a value.
     """
     bars = [_bar(across, row) for row in across.order]
-    values = [bar.value for bar in bars if bar.value is not None]
-    if len(values) < 2:
+    ends = [max(bar.value, bar.interval.high if bar.interval else 0.0) for bar in bars if bar.value is not None]
+    if len(ends) < 2:
         return ""
-    unit, high = across.unit_in_words, max(values) * _ROOM
+    unit = across.unit_in_words
     figure, (axes,) = new_figure(_WIDTH_IN, bars_height_in(len(bars)))
-    axes.set_xlim(0, high)
+    axes.set_xlim(0, max(ends) * _ROOM)
     draw_bars(axes, bars, 0.0)
-    plain_ticks(axes.xaxis, high / 20, high)
     axes.set_xlabel(f"{unit} of the test text, lower is better (lines are 95 % intervals; * adaptive)")
     save(figure, folder, stem)
     shown = [f"{bar.name} {wording.rounded(bar.value) if bar.value is not None else 'no value'}" for bar in bars]

@@ -50,8 +50,8 @@ def replaced(place: Any, name: str, wrong: Any) -> Breach:
 def train_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_parts = corpus.cut_parts
 
-    def leaking(*arguments: Any) -> Any:
-        cut = cut_parts(*arguments)
+    def leaking(*arguments: Any, **options: Any) -> Any:
+        cut = cut_parts(*arguments, **options)
         both = corpus.Segments.of([*cut.parts["train"], *cut.parts["test"]])
         return dataclasses.replace(cut, parts={**cut.parts, "train": both})
 

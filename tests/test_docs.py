@@ -157,7 +157,8 @@ def cases() -> Iterator[Any]:
         needs_torch = any(block.needs_torch for block in runnable)
         if not all(block.needs_torch for block in runnable) and not (has_torch and needs_torch):
             # a run of the harness starts a process per trial
-            marks = [pytest.mark.slow] if any("-m bench.run" in block.text for block in runnable) else []
+            mark = pytest.mark.slow if any("-m bench.run" in block.text for block in runnable) else pytest.mark.whole
+            marks = [mark] if runnable else []
             yield pytest.param(page, False, id=name, marks=marks)
         if needs_torch:
             yield pytest.param(page, True, id=f"{name}-torch", marks=[pytest.mark.torch, pytest.mark.slow])

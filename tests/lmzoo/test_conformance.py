@@ -24,6 +24,9 @@ from tests import broken
 from tests.bigram import AddKBigram, State, toy_split
 from tests.mutants import MUTANTS, TOY_ENTRY, TOY_KINDS, Mutant
 
+# every check of every kind of model
+pytestmark = pytest.mark.whole
+
 NAMES = frozenset(check.name for check in CHECKS)
 # a process of its own for each mutant would cost more than all the rest
 SLOW = "persistence.equal_in_fresh_process"

@@ -18,6 +18,9 @@ from lmzoo.ngram.model import NgramModel
 from lmzoo.registry import MODELS
 from tests.bigram import TEXT
 
+# every check of every kind of model
+pytestmark = pytest.mark.whole
+
 NAMED = [name for name, entry in MODELS.items() if entry.family == "counting" and entry.in_all]
 MIXTURES = ["bigram+kn5", "unigram+trigram,kind=loglinear", "kn5+cache", "kn5+cache(order=3,size=50,decay=0.9)"]
 VARIANTS = [

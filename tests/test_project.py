@@ -31,6 +31,7 @@ LMZOO_ORDER = (
     "files",
     "container",
     "streams",
+    "fonts",
     "arguments",
     "compiled",
     "markers",

@@ -22,6 +22,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bench.report import wording
 from lmzoo.files import replacing
+from lmzoo.fonts import cjk_font
 
 # Okabe and Ito (2008): told apart with every common colour vision; yellow is left out, too pale on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -31,11 +32,6 @@ COUNTING_COLOUR = "#5A6472"
 INK = "#20262E"
 _DPI = 120
 _MAX_LABEL = 34
-_CJK_FONTS = (
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
-    *("WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans GB", "Arial Unicode MS"),
-    *("Droid Sans Fallback", "AR PL UMing CN", "IPAGothic", "Noto Serif CJK SC"),
-)
 _LATIN_FONT = "DejaVu Sans"
 _MONO_FONT = "DejaVu Sans Mono"
 # signs of the key's small type in a line, across the figures' width
@@ -133,13 +129,6 @@ def styles(names: Sequence[str], *, colour: str | None = None) -> dict[str, Styl
         name: Style(colour or COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)], DASHES[n % len(DASHES)])
         for n, name in enumerate(names)
     }
-
-
-@cache
-def cjk_font() -> str | None:
-    """An installed font that has Chinese, Japanese and Korean signs, or None."""
-    installed = {entry.name for entry in font_manager.fontManager.ttflist}
-    return next((name for name in _CJK_FONTS if name in installed), None)
 
 
 def drawable(text: str) -> str:

@@ -19,15 +19,11 @@ from lmzoo.card import Card
 from lmzoo.characters import code_of
 from lmzoo.cli.cards import shown
 from lmzoo.files import whole_file
+from lmzoo.fonts import cjk_font
 
 # Okabe and Ito (2008): told apart with every common colour vision
 _BLUE, _ORANGE = "#0072B2", "#D55E00"
 _FONT = "DejaVu Sans"
-# looked for in this order, for the signs that it lacks
-_CJK_FONTS = (
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei"),
-    *("WenQuanYi Zen Hei", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans GB", "Arial Unicode MS"),
-)
 _N_BARS = 25
 _LONGEST_LABEL = 20
 _SETTINGS = {
@@ -128,8 +124,8 @@ def _curve(axes: Axes, points: Sequence[tuple[int, int]], x: str, y: str) -> Non
 
 @cache
 def _fonts() -> list[str]:
-    installed = {entry.name for entry in font_manager.fontManager.ttflist}
-    return [_FONT, *[name for name in _CJK_FONTS if name in installed][:1]]
+    beside = cjk_font()
+    return [_FONT] if beside is None else [_FONT, beside]
 
 
 @cache

@@ -89,12 +89,19 @@ def _as_json(card: Card) -> str:
 
 def _write(card: Card, folder: Path) -> None:
     from lmzoo.cli.cards import markdown
+
+    figures, shown = (folder / name for name in _FILES)
+    # what holds every figure comes before pictures, for which a disk may have no room
+    _write_text(figures, _as_json(card) + "\n")
+    _write_text(shown, markdown(card, _plots(card, folder)))
+
+
+def _write_text(path: Path, text: str) -> None:
     from lmzoo.files import whole_file
 
-    for name, text in zip(_FILES, (_as_json(card) + "\n", markdown(card, _plots(card, folder))), strict=True):
-        with whole_file(folder / name) as file:
-            # a text may hold halves of surrogate pairs, which UTF-8 has not
-            file.write(text.encode("utf-8", "backslashreplace"))
+    with whole_file(path) as file:
+        # a text may hold halves of surrogate pairs, which UTF-8 has not
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def _write_parts(corpus: Corpus, folder: Path) -> None:

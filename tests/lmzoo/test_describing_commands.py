@@ -12,6 +12,7 @@ import pytest
 import lmzoo
 from lmzoo.card import Card
 from lmzoo.cli.cards import markdown, shown
+from lmzoo.errors import StorageError
 from tests.lmzoo.typing_at import Typed
 
 pytestmark = pytest.mark.plain
@@ -64,6 +65,19 @@ def test_a_folder(typed: Typed, text_file: Path, tmp_path: Path, card: Card) -> 
     assert all(f"]({name}.png)" in page for name in ("symbols", "zipf", "growth"))
     assert (folder / "zipf.png").read_bytes().startswith(b"\x89PNG")
     assert b"</svg>" in (folder / "zipf.svg").read_bytes()
+
+
+def test_pictures_for_which_a_disk_has_no_room_cost_no_figures(
+    typed: Typed, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plots = pytest.importorskip("lmzoo.cli.card_plots", reason="matplotlib is not installed")
+
+    def full(*_: object) -> list[tuple[str, str]]:
+        raise StorageError("cannot write symbols.svg: No space left on device")
+
+    monkeypatch.setattr(plots, "save_plots", full)
+    assert typed("describe", text_file, "-o", tmp_path / "card")[0] == 2
+    assert json.loads((tmp_path / "card" / "card.json").read_text(encoding="utf-8"))
 
 
 def test_without_matplotlib_the_card_has_no_plots(

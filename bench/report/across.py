@@ -18,9 +18,9 @@ import numpy as np
 
 from bench.records import Figure, Measured
 from bench.report import wording
-from bench.report.rows import Group, Row, contests_of, mean
+from bench.report.rows import Group, Row, Tested, contests_of, mean
 from bench.report.tables import Cell, to_csv
-from bench.stats import Floats, Interval, PairTest, Verdict, holm, paired_test
+from bench.stats import Floats, Interval, PairTest, holm, paired_test
 from bench.store import write_atomically
 
 Unit = Literal["byte", "char"]
@@ -35,18 +35,8 @@ ACROSS_COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contest:
+class Contest(Tested):
     """Two rows of one text, tested on the same pieces of it; bits per unit of a less those of b."""
-
-    device: str
-    a: Row
-    b: Row
-    test: PairTest
-    p_holm: float | None
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.test.verdict(self.p_holm)
 
     def of(self, row: Row, other: Row) -> str | None:
         """How `row` fares against `other`: `better`, `worse` or `~`; None where it is not these two's."""

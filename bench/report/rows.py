@@ -165,10 +165,9 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two rows of a group, tested on the same blocks."""
+class Tested:
+    """Two rows of a device, and what a paired test over the same text says of them."""
 
-    group: Group
     device: str
     a: Row
     b: Row
@@ -178,6 +177,13 @@ class Pair:
     @property
     def verdict(self) -> Verdict:
         return self.test.verdict(self.p_holm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair(Tested):
+    """Two rows of a group, tested on the same blocks."""
+
+    group: Group
 
 
 def rows_of(run: Run) -> list[Row]:

@@ -42,17 +42,31 @@ class Batch:
         return self.targets_TxB.size if self.mask_TxB is None else int(self.mask_TxB.sum())
 
 
-def sequential_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
+def sequential_batches(
+    split: Split, *, batch_size: int, num_steps: int, rng: np.random.Generator, spread: float = 0.0
+) -> Iterator[Batch]:
     """One epoch of sequential partition: column b of a batch goes on where column b of the batch before ended.
 
     Each long document starts at a random offset in [0, num_steps) and loses the tail that fills no column.
+
+    Args:
+        spread: the steps of each batch are drawn evenly from num_steps (1 - spread) to num_steps (1 + spread).
     """
     _check_sizes(batch_size, num_steps)
     for documents, is_long in _units(split, batch_size, num_steps, rng):
         if is_long:
-            yield from _partition(split, int(documents[0]), batch_size, num_steps, rng)
+            yield from _partition(split, int(documents[0]), batch_size, num_steps, rng, spread)
         else:
-            yield from _side_by_side(split, documents, num_steps)
+            yield from _side_by_side(split, documents, num_steps, rng, spread)
+
+
+def _spans(n_rows: int, num_steps: int, spread: float, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    """Where each batch begins and ends within so many rows; the last may end beyond them."""
+    start = 0
+    while start < n_rows:
+        n_steps = max(round(num_steps * rng.uniform(1 - spread, 1 + spread)), 1) if spread else num_steps
+        yield start, start + n_steps
+        start += n_steps
 
 
 def random_batches(split: Split, *, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
@@ -137,7 +151,9 @@ def _units(
     return (units[u] for u in rng.permutation(len(units)))
 
 
-def _partition(split: Split, d: int, batch_size: int, num_steps: int, rng: np.random.Generator) -> Iterator[Batch]:
+def _partition(
+    split: Split, d: int, batch_size: int, num_steps: int, rng: np.random.Generator, spread: float
+) -> Iterator[Batch]:
     ids_L = split.ids_N[split.starts_D1[d] : split.starts_D1[d + 1]]
     n_spare = max(len(ids_L) - batch_size * min(num_steps, len(ids_L) // batch_size), 0)
     offset = int(rng.integers(min(num_steps, n_spare + 1)))
@@ -147,8 +163,11 @@ def _partition(split: Split, d: int, batch_size: int, num_steps: int, rng: np.ra
     span = slice(offset, offset + n_rows * batch_size)
     inputs_MxB = inputs_L[span].reshape(batch_size, n_rows).T
     targets_MxB = ids_L[span].reshape(batch_size, n_rows).T
-    for start in range(0, n_rows - num_steps + 1, num_steps):
-        rows = slice(start, start + num_steps)
+    for start, end in _spans(n_rows, num_steps, spread, rng):
+        # what is left for the last is lost, unless it is all there is
+        if end > n_rows and start:
+            return
+        rows = slice(start, end)
         yield Batch(
             inputs_TxB=np.ascontiguousarray(inputs_MxB[rows]),
             targets_TxB=np.ascontiguousarray(targets_MxB[rows]),
@@ -157,12 +176,14 @@ def _partition(split: Split, d: int, batch_size: int, num_steps: int, rng: np.ra
         )
 
 
-def _side_by_side(split: Split, documents: npt.NDArray[np.int64], num_steps: int) -> Iterator[Batch]:
+def _side_by_side(
+    split: Split, documents: npt.NDArray[np.int64], num_steps: int, rng: np.random.Generator, spread: float
+) -> Iterator[Batch]:
     """Whole documents, one a column, the longest cut into chunks that carry the state on."""
     starts, ends = split.starts_D1[documents], split.starts_D1[documents + 1]
     longest = int((ends - starts).max())
-    for offset in range(0, longest, num_steps):
-        spans = np.stack([np.minimum(starts + offset, ends), np.minimum(starts + offset + num_steps, ends)], axis=1)
+    for offset, end in _spans(longest, num_steps, spread, rng):
+        spans = np.stack([np.minimum(starts + offset, ends), np.minimum(starts + end, ends)], axis=1)
         yield _padded(split, spans, is_fresh=offset == 0)
 
 

@@ -23,6 +23,7 @@ from lmzoo.errors import MissingLibraryError, SpecError, UnknownModelError, Unkn
 from lmzoo.interface import Coder, LanguageModel, Storable, Trainer
 from lmzoo.mixture import MixtureConfig, MixtureTrainer
 from lmzoo.packages import sha256_of_package
+from lmzoo.recipe_files import is_file, read_recipe
 from lmzoo.spec import Spec, as_spec, configure, parse_parts, quoted
 from lmzoo.vocab import Vocab
 
@@ -168,18 +169,30 @@ def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
     if is_part and entry.trainer is None:
         what = "is read from a file and has a vocabulary of its own" if entry.is_read else "is a compressor"
         raise SpecError(f"{spec.name} {what}, so it is no part of a mixture; name what is trained here, such as kn5")
-    options = _with_value(spec, entry)
+    config = _load(entry.config)
+    options = _with_recipe(_with_value(spec, entry), config)
     taken = sorted(set(options) & set(entry.fixed))
     if taken:
         raise UnknownOptionError(
             f"{taken[0]!r} of {spec.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
         )
-    config, given = _load(entry.config), {**entry.fixed, **options}
+    given = {**entry.fixed, **options}
     needed = next((f.name for f in dataclasses.fields(config) if _is_needed(f) and f.name not in given), None)
     if needed is not None:
         written = f"{spec.name}:<{needed}>" if needed == entry.value else f"{spec.name}:{needed}=…"
         raise SpecError(f"{spec.name} needs its {needed}; write {written}, got {spec.text!r}")
     return configure(config, given, spec.name, fixed=entry.fixed)
+
+
+def _with_recipe(options: Mapping[str, str], config: type[Any]) -> Mapping[str, Any]:
+    """The options of a spec, those of the recipe file that it names among them; what is given outweighs the file."""
+    recipe = options.get("recipe", "")
+    if not is_file(recipe):
+        return options
+    of_file = read_recipe(recipe)
+    if "recipe" not in {f.name for f in dataclasses.fields(config)}:
+        del of_file["recipe"]
+    return of_file | {key: text for key, text in options.items() if key != "recipe"}
 
 
 def _is_needed(option: dataclasses.Field[Any]) -> bool:

@@ -68,6 +68,7 @@ LMZOO_ORDER = (
     "adapters",
     "catalogue",
     "packages",
+    "recipe_files",
     "registry",
     "storage",
     "checkpoints",

@@ -1,23 +1,4 @@
-"""Options of the neural models and the recipes that fill what is not given.  Imports nothing heavy.
-
-The default recipe was chosen on the validation part of `genesis` alone, among 18 configurations (6 of the lstm, 4 each
-of the gru, the rnn and the mlp), by the `valid_perplexity` of runs such as
-
-    python -m bench.run --models lstm-cudnn:lr=0.012 --max-steps 1150
-
-Steps, not seconds, so that the machine's load has no say: about what 2 cores do in 15 s with torch's layers (lstm 1150,
-gru 600, rnn 1800; mlp 4000 of 256 windows).  Tried were learning rates of 0.002 to 0.012, 16 and 32 columns, 192 and
-256 units; for the mlp 256 and 512 units, 8 and 10 tokens of context, learning rates of 0.002 and 0.004.
-
-The transformer's was chosen the same way among 12, by as many steps as one thread does in about 15 s (1000 with a width
-of 64, `--threads 1`): 3.586 with what is the default now.  Others: 3.585 with 8 heads, which take longer; 3.607 with
-half the feed-forward units (1200 steps); 3.657 with 16 columns (1900); 3.668 with a learning rate of 0.004; 3.965 and
-4.451 with a width of 96 (600 steps; 1000 of 16 columns).  Four were tried with biases by distance (Press et al. 2022)
-instead of rotations: the one of them that differs in nothing else has 4.168 where rotations have 3.668.
-
-Of the residual mlp three were tried, each with the steps that take as long as 4000 of the plain one: 3.568 with 256
-units and either learning rate, 3.631 with 192.  The plain one has 3.527, so it stays the default.
-"""
+"""Options of the neural models; what is not given comes from a recipe.  Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -29,17 +10,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmzoo.errors import OptionValueError, did_you_mean
+from lmzoo.neural.recipes import RECIPES
+from lmzoo.recipe_files import is_label
 
 CellName = Literal["rnn", "gru", "lstm"]
 Kernel = Literal["scratch", "library"]
 Impl = Literal["fused", "loop"]
-Recipe = Literal["default", "textbook"]
-Optimizer = Literal["sgd", "adam"]
+Optimizer = Literal["sgd", "adam", "adamw"]
+Loss = Literal["cross_entropy", "perplexity"]
 Activation = Literal["tanh", "relu"]
 WindowActivation = Literal["tanh", "relu", "gelu"]
 Input = Literal["lookup", "onehot"]
 Sampling = Literal["sequential", "random"]
-Schedule = Literal["constant", "cosine"]
+Schedule = Literal["constant", "cosine", "trapezoid"]
 Variant = Literal["plain", "residual"]
 Softmax = Literal["auto", "full", "sampled"]
 Precision = Literal["float32", "bfloat16"]
@@ -47,66 +30,6 @@ Precision = Literal["float32", "bfloat16"]
 # stands for "the recipe decides"; no config keeps it
 FROM_RECIPE: Any = None
 
-_SHARED: Mapping[Recipe, Mapping[str, Any]] = {
-    "default": {
-        "layers": 1,
-        "optimizer": "adam",
-        "clip": 1.0,
-        "dropout": 0.0,
-        "activation": "tanh",
-        "schedule": "cosine",
-    },
-    # the hyperparameters of the textbook's chapter on recurrent networks
-    "textbook": {
-        "hidden": 256,
-        "layers": 1,
-        "batch_size": 32,
-        "lr": 1.0,
-        "optimizer": "sgd",
-        "clip": 1.0,
-        "dropout": 0.0,
-        "activation": "tanh",
-        "schedule": "constant",
-    },
-}
-_RECURRENT: Mapping[Recipe, Mapping[str, Any]] = {
-    "default": {
-        "hidden": 256,
-        "embedding": 64,
-        "batch_size": 32,
-        "num_steps": 32,
-        "lr": 0.004,
-        "sampling": "sequential",
-    },
-    "textbook": {"embedding": 0, "num_steps": 35, "input": "onehot", "sampling": "sequential"},
-}
-_BY_CELL: Mapping[tuple[Recipe, CellName], Mapping[str, Any]] = {
-    ("default", "gru"): {"lr": 0.008},
-    ("default", "lstm"): {"lr": 0.012},
-}
-_WINDOW: Mapping[Recipe, Mapping[str, Any]] = {
-    "default": {"hidden": 512, "embedding": 32, "batch_size": 256, "lr": 0.002, "context_size": 8},
-    # as many predictions a step as the recurrent networks make: 32 x 35
-    "textbook": {"embedding": 32, "batch_size": 32 * 35, "context_size": 4},
-}
-_BY_VARIANT: Mapping[tuple[Recipe, Variant], Mapping[str, Any]] = {
-    ("default", "residual"): {"activation": "gelu", "hidden": 256},
-    ("textbook", "residual"): {"activation": "gelu"},
-}
-_TRANSFORMER: Mapping[Recipe, Mapping[str, Any]] = {
-    "default": {
-        "hidden": 64,
-        "layers": 2,
-        "heads": 4,
-        "context_size": 65,
-        "batch_size": 32,
-        "num_steps": 32,
-        "lr": 0.01,
-        "sampling": "sequential",
-    },
-    # it trains as that chapter's networks do; a layer sees as many tokens as a column has
-    "textbook": {"layers": 2, "heads": 4, "context_size": 71, "num_steps": 35, "sampling": "sequential"},
-}
 # a feed-forward layer inside a transformer is so many times as wide as the model (Vaswani et al. 2017)
 _FEED_FORWARD_FACTOR = 4
 
@@ -128,8 +51,21 @@ _LEAST: Mapping[str, int] = {
     "context_size": 1,
     "lr": 0,
     "clip": 0,
-    "dropout": 0,
+    "weight_decay": 0,
+    "averaging": 0,
 }
+# shares of a whole: from 0 to less than 1
+_SHARES = (
+    "dropout",
+    "dropout_input",
+    "dropout_hidden",
+    "dropout_output",
+    "weight_drop",
+    "label_smoothing",
+    "num_steps_spread",
+)
+# Loshchilov & Hutter 2019
+_WEIGHT_DECAY = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,14 +73,23 @@ class TrainingConfig:
     """What all networks have in common, above all how they are trained; what is left out comes from the recipe.
 
     Attributes:
-        recipe: default (best within 15 s on one thread) or textbook.
+        recipe: one of lmzoo's own (`lmzoo.neural.recipes`), or a file of `bench.tune`; of a config that is complete,
+            what it came from.
         hidden, layers: units of a layer, layers one upon the other.
         batch_size: columns of a training batch; of a window model, predictions.
         lr: the highest learning rate.
-        optimizer: sgd or adam (Kingma & Ba 2015).
+        optimizer: sgd, adam (Kingma & Ba 2015), or adamw: adam with weights that decay (Loshchilov & Hutter 2019).
+        weight_decay: of adamw: the share of a weight, times the learning rate, that a step takes away.
+        averaging: what is scored is a running mean of the weights over about the last 1/(averaging + 1) of the steps
+            so far (Polyak & Juditsky 1992; Shamir & Zhang 2013, section 4); 0: the last weights.
         clip: the largest global norm of a gradient (theta); 0: never clipped.
-        dropout: share of numbers dropped.
-        schedule: constant, or cosine: a short rise, then a fall to 0 as the budget is used up.
+        dropout: share of numbers dropped, wherever the three below say nothing else (Srivastava et al. 2014).
+        dropout_input, dropout_hidden, dropout_output: of the embeddings, between or inside layers, before the output.
+        loss: what is minimised: cross_entropy (mean nats of a batch), or perplexity: its exponential, whose gradient
+            is the same times the perplexity of the batch.
+        label_smoothing: share of a target that is spread evenly over all symbols (Szegedy et al. 2016).
+        schedule: constant; or after a short rise, as the budget is used up, cosine: half a cosine down to nearly 0; or
+            trapezoid: the whole rate, then from 60 % on straight down (cf. Haegele et al. 2024).
         softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
             batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
         samples: symbols drawn on average for a batch by the sampled softmax.
@@ -153,14 +98,21 @@ class TrainingConfig:
         deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
     """
 
-    recipe: Recipe = "default"
+    recipe: str = "default"
     hidden: int = FROM_RECIPE
     layers: int = FROM_RECIPE
     batch_size: int = FROM_RECIPE
     lr: float = FROM_RECIPE
     optimizer: Optimizer = FROM_RECIPE
+    weight_decay: float = FROM_RECIPE
+    averaging: float = FROM_RECIPE
     clip: float = FROM_RECIPE
     dropout: float = FROM_RECIPE
+    dropout_input: float = FROM_RECIPE
+    dropout_hidden: float = FROM_RECIPE
+    dropout_output: float = FROM_RECIPE
+    loss: Loss = FROM_RECIPE
+    label_smoothing: float = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
     softmax: Softmax = "auto"
     samples: int = 1000
@@ -182,8 +134,12 @@ class RecurrentConfig(TrainingConfig):
         activation: tanh or relu, of the rnn; the others have tanh.
         input: lookup, or onehot: a product with one-hot rows, the same numbers computed as the textbook has them.
         sampling: sequential (state goes on from batch to batch) or random (it starts anew).
-
-    Units are dropped between layers, of embeddings and before the output; one mask a sequence (Gal & Ghahramani 2016).
+        num_steps_spread: each sequential batch has num_steps of its own, drawn evenly within this share of them (cf.
+            Merity et al. 2018, section 5).
+        tie: the output weights are the embeddings (Press & Wolf 2017, Inan et al. 2017), so embedding = hidden.
+        weight_drop: share of the weights between states that is dropped for each batch (Wan et al. 2013, Merity et al.
+            2018); of the cells written out here.
+        locked: one mask of dropout for all steps of a batch (Gal & Ghahramani 2016); otherwise one for each step.
     """
 
     cell: CellName = "lstm"
@@ -194,11 +150,17 @@ class RecurrentConfig(TrainingConfig):
     activation: Activation = FROM_RECIPE
     input: Input = FROM_RECIPE
     sampling: Sampling = FROM_RECIPE
+    num_steps_spread: float = FROM_RECIPE
+    tie: bool = FROM_RECIPE
+    weight_drop: float = FROM_RECIPE
+    locked: bool = FROM_RECIPE
 
     def __post_init__(self) -> None:
-        _check_choices(self, ("cell", "kernel", "recipe"))
-        by_cell = _BY_CELL.get((self.recipe, self.cell), {})
-        _fill(self, {**_SHARED[self.recipe], **_RECURRENT[self.recipe], **by_cell})
+        _check_choices(self, ("cell", "kernel"))
+        is_given = self.embedding is not None
+        _fill_from_recipe(self, "recurrent", self.cell)
+        if self.tie and not is_given:
+            object.__setattr__(self, "embedding", self.hidden)
         takes_vectors = self.kernel == "library" and self.embedding == 0
         _fill(self, {"input": "onehot" if takes_vectors else "lookup"})
         _check(self)
@@ -210,6 +172,13 @@ class RecurrentConfig(TrainingConfig):
             raise OptionValueError(
                 "input=lookup needs embedding above 0 here: torch's own layers take vectors, not ids"
             )
+        if self.kernel == "library" and self.weight_drop:
+            raise OptionValueError("weight_drop is for the cells written out here (-scratch), not for torch's layers")
+        if self.tie and self.embedding != self.hidden:
+            raise OptionValueError(
+                f"tie=true needs embedding = hidden, got embedding={self.embedding} and hidden={self.hidden}"
+            )
+        _check_sampling(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,9 +201,8 @@ class WindowConfig(TrainingConfig):
     activation: WindowActivation = FROM_RECIPE
 
     def __post_init__(self) -> None:
-        _check_choices(self, ("recipe", "variant"))
-        by_variant = _BY_VARIANT.get((self.recipe, self.variant), {})
-        _fill(self, {**_SHARED[self.recipe], **_WINDOW[self.recipe], **by_variant})
+        _check_choices(self, ("variant",))
+        _fill_from_recipe(self, "window", self.variant)
         _check(self)
         if self.embedding < 1:
             raise OptionValueError(f"embedding of a window model must be at least 1, got {self.embedding}")
@@ -250,8 +218,10 @@ class TransformerConfig(TrainingConfig):
         feed_forward: units of a feed-forward layer; 4 times `hidden` where it is not given.
         num_steps: tokens of a column of a training batch; gradients reach that many tokens back.
         sampling: sequential (what was seen goes on from batch to batch) or random (it starts anew).
+        num_steps_spread: each sequential batch has num_steps of its own, drawn evenly within this share of them.
+        tie: the output weights are the embeddings.
 
-    Numbers are dropped of the embeddings and of what every layer adds.
+    Inside layers, numbers are dropped of what every layer adds.
     """
 
     context_size: int = FROM_RECIPE
@@ -259,10 +229,11 @@ class TransformerConfig(TrainingConfig):
     feed_forward: int = FROM_RECIPE
     num_steps: int = FROM_RECIPE
     sampling: Sampling = FROM_RECIPE
+    num_steps_spread: float = FROM_RECIPE
+    tie: bool = FROM_RECIPE
 
     def __post_init__(self) -> None:
-        _check_choices(self, ("recipe",))
-        _fill(self, {**_SHARED[self.recipe], **_TRANSFORMER[self.recipe]})
+        _fill_from_recipe(self, "transformer")
         # a width that is no number is refused below, under its own name
         _fill(self, {"feed_forward": _FEED_FORWARD_FACTOR * self.hidden})
         _check(self)
@@ -276,6 +247,7 @@ class TransformerConfig(TrainingConfig):
                 f"context_size must be above layers, so that every layer sees the token before, got context_size="
                 f"{self.context_size} and layers={self.layers}"
             )
+        _check_sampling(self)
 
     @property
     def span(self) -> int:
@@ -294,7 +266,22 @@ def resolved_softmax(config: Config, n_symbols: int) -> Softmax:
     """
     if config.softmax != "auto":
         return config.softmax
+    if config.label_smoothing:
+        return "full"
     return "sampled" if config.optimizer == "sgd" and n_symbols > FULL_SOFTMAX_UP_TO else "full"
+
+
+def _fill_from_recipe(config: Config, kind: str, variant: str = "") -> None:
+    """Give what was left out its value; what a recipe file says nothing of is the default recipe's."""
+    name = "default" if isinstance(config.recipe, str) and is_label(config.recipe) else config.recipe
+    if name not in RECIPES:
+        hint = did_you_mean(str(config.recipe), RECIPES)
+        raise OptionValueError(
+            f"recipe is one of {', '.join(RECIPES)} or a file ending in .json, got {config.recipe!r}.{hint}"
+        )
+    _fill(config, RECIPES[name].values(kind, variant))
+    _fill(config, {"weight_decay": _WEIGHT_DECAY if config.optimizer == "adamw" else 0.0})
+    _fill(config, {f"dropout_{place}": config.dropout for place in ("input", "hidden", "output")})
 
 
 def _fill(config: Config, values: Mapping[str, Any]) -> None:
@@ -313,12 +300,23 @@ def _check(config: Config) -> None:
     for name in names:
         if hints[name] is bool:
             _check_bool(name, getattr(config, name))
+        elif hints[name] is str:
+            _check_text(name, getattr(config, name))
+        elif name in _SHARES:
+            _check_share(name, getattr(config, name))
         elif name not in choices:
             _check_number(name, getattr(config, name), hints[name])
     if config.lr == 0:
         raise OptionValueError("lr must be above 0, got 0")
-    if config.dropout >= 1:
-        raise OptionValueError(f"dropout must be below 1, got {config.dropout}")
+    if config.weight_decay and config.optimizer != "adamw":
+        raise OptionValueError(f"weight_decay belongs to optimizer=adamw, got optimizer={config.optimizer}")
+    if config.label_smoothing and config.softmax == "sampled":
+        raise OptionValueError("label_smoothing needs every symbol, so it does not go with softmax=sampled")
+
+
+def _check_sampling(config: RecurrentConfig | TransformerConfig) -> None:
+    if config.num_steps_spread and config.sampling == "random":
+        raise OptionValueError("num_steps_spread belongs to sampling=sequential, got sampling=random")
 
 
 def _check_choices(config: Config, names: typing.Iterable[str]) -> None:
@@ -328,6 +326,16 @@ def _check_choices(config: Config, names: typing.Iterable[str]) -> None:
         if value not in choices:
             hint = did_you_mean(str(value), choices)
             raise OptionValueError(f"{name} is one of {', '.join(choices)}, got {value!r}.{hint}")
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise OptionValueError(f"{name} must be a text, got {value!r}")
+
+
+def _check_share(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise OptionValueError(f"{name} must be a number from 0 to less than 1, got {value!r}")
 
 
 def _check_bool(name: str, value: Any) -> None:

@@ -60,7 +60,7 @@ class HostNetwork:
             _Layer(*(views[f"layer{k}.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
             for k in range(config.layers)
         ]
-        self._output = (views["output.weight"], views["output.bias"], network.bos_mask_V.numpy())
+        self._output = (network.output_weight.detach().numpy(), views["output.bias"], network.bos_mask_V.numpy())
         self._scan = self._compiled_scan = SCANS[config.cell, config.activation]
         self._log_softmax = log_softmax
         self._step: Callable[..., None] | None = None

@@ -28,7 +28,13 @@ class LibraryLayer(nn.Module):
         """The four weights by name, the same names for every kernel."""
         return {name.removesuffix("_l0"): parameter for name, parameter in self.kernel.named_parameters()}
 
-    def forward(self, inputs: Tensor, states: States, embedding: None = None) -> tuple[Tensor, States]:
+    def forward(
+        self,
+        inputs: Tensor,
+        states: States,
+        embedding: Tensor | None = None,
+        drop: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[Tensor, States]:
         """Outputs (T, B, H) and the states (B, H) after the last step, of vectors (T, B, I) or of ids (T, B)."""
         if not inputs.is_floating_point():
             inputs = one_hot(inputs, self.weights()["weight_ih"])

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lmzoo.budget import Budget
+from lmzoo.neural.config import TrainingConfig
 
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 _LARGEST_FACTOR = torch.finfo(torch.float32).max
@@ -21,6 +22,7 @@ _LARGEST_FACTOR = torch.finfo(torch.float32).max
 # share of it that is left at the end
 _RISE_STEPS = 20
 _REST = 0.01
+_WHOLE_UNTIL = 0.6
 
 
 class Optimizer(Protocol):
@@ -57,10 +59,15 @@ class Adam:
     """Adam with bias correction (Kingma & Ba 2015, algorithm 1); beta 0.9 and 0.999, epsilon 1e-8.
 
     Rows that a sparse gradient leaves out have a gradient of 0, by which their moments fall and move them still.
+
+    Args:
+        weight_decay: the share of a weight, times the learning rate, that a step takes away, apart from the gradient
+            (AdamW: Loshchilov & Hutter 2019, algorithm 2).
     """
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
+    def __init__(self, parameters: Sequence[Tensor], weight_decay: float = 0.0) -> None:
         self._parameters = parameters
+        self._weight_decay = weight_decay
         self._mean = [torch.zeros_like(p) for p in parameters]
         self._square = [torch.zeros_like(p) for p in parameters]
         self.n_steps = 0
@@ -80,12 +87,57 @@ class Adam:
             whole = gradient.to_dense() if gradient.is_sparse else gradient
             mean.lerp_(whole, 1.0 - _BETA1)
             square.mul_(_BETA2).addcmul_(whole, whole, value=1.0 - _BETA2)
+            if self._weight_decay:
+                parameter.mul_(1.0 - lr * self._weight_decay)
             divisor = square.sqrt().div_(square_root).add_(_EPSILON)
             # beyond what float32 holds torch refuses a factor, where the weights would show that it was too large
             parameter.addcdiv_(mean, divisor, value=-min(lr / mean_share, _LARGEST_FACTOR))
 
 
-OPTIMIZERS: Mapping[str, Callable[[Sequence[Tensor]], Optimizer]] = {"sgd": Sgd, "adam": Adam}
+class Averaging:
+    """An optimizer whose running mean of the parameters is what counts (Polyak & Juditsky 1992).
+
+    The mean after t steps is (1 - s) times the mean before and s times the parameters, s = (k + 1) / (t + k) (Shamir &
+    Zhang 2013, section 4): over all steps for k = 0, over about the last 1 / (k + 1) of them for larger k.
+
+    Args:
+        means: where the mean of each parameter is kept.
+    """
+
+    def __init__(self, optimizer: Optimizer, parameters: Sequence[Tensor], means: Sequence[Tensor], k: float) -> None:
+        self._optimizer = optimizer
+        self._parameters = parameters
+        self._means = means
+        self._k = k
+
+    @property
+    def n_steps(self) -> int:
+        return self._optimizer.n_steps
+
+    @n_steps.setter
+    def n_steps(self, n_steps: int) -> None:
+        self._optimizer.n_steps = n_steps
+
+    def memory(self) -> Mapping[str, Sequence[Tensor]]:
+        """That of the optimizer, and the means."""
+        return {**self._optimizer.memory(), "average": self._means}
+
+    @torch.no_grad()
+    def step(self, gradients: Sequence[Tensor], lr: float) -> None:
+        self._optimizer.step(gradients, lr)
+        share = (self._k + 1) / (self.n_steps + self._k)
+        for mean, parameter in zip(self._means, self._parameters, strict=True):
+            mean.lerp_(parameter, share)
+
+
+OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {"sgd": Sgd, "adam": Adam, "adamw": Adam}
+
+
+def optimizer_of(config: TrainingConfig, parameters: Sequence[Tensor], means: Sequence[Tensor]) -> Optimizer:
+    """The optimizer of a config, which keeps `means` where it averages."""
+    options = {"weight_decay": config.weight_decay} if config.optimizer == "adamw" else {}
+    optimizer = OPTIMIZERS[config.optimizer](parameters, **options)
+    return Averaging(optimizer, parameters, means, config.averaging) if config.averaging else optimizer
 
 
 def constant(used: float, step: int) -> float:
@@ -98,7 +150,17 @@ def cosine(used: float, step: int) -> float:
     return min(step / _RISE_STEPS, 1.0) * (_REST + (1.0 - _REST) * 0.5 * (1.0 + math.cos(math.pi * used)))
 
 
-SCHEDULES: Mapping[str, Callable[[float, int], float]] = {"constant": constant, "cosine": cosine}
+def trapezoid(used: float, step: int) -> float:
+    """The same rise, times the whole rate until 60 % of the budget are used, then straight down to a hundredth."""
+    left = min((1.0 - used) / (1.0 - _WHOLE_UNTIL), 1.0)
+    return min(step / _RISE_STEPS, 1.0) * (_REST + (1.0 - _REST) * left)
+
+
+SCHEDULES: Mapping[str, Callable[[float, int], float]] = {
+    "constant": constant,
+    "cosine": cosine,
+    "trapezoid": trapezoid,
+}
 
 
 def phase_of(name: str, used: float, step: int) -> str:
@@ -107,6 +169,8 @@ def phase_of(name: str, used: float, step: int) -> str:
         return "constant"
     if step < _RISE_STEPS:
         return "rise"
+    if SCHEDULES[name](used, step) == 1.0:
+        return "whole"
     halvings = int(-math.log2(SCHEDULES[name](used, step)))
     return f"at most 1/{2**halvings}" if halvings else "fall"
 

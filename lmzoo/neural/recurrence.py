@@ -35,11 +35,13 @@ class Workspace:
 
     def room(self, name: str, n_rows: int, like: Tensor) -> Tensor:
         """Room for `n_rows` arrays like another, filled with anything."""
-        shape = (n_rows, *like.shape)
         kept = self._arrays.get(name)
-        if kept is None or (kept.shape, kept.dtype, kept.device) != (shape, like.dtype, like.device):
-            kept = self._arrays[name] = like.new_empty(shape)
-        return kept
+        if kept is None or (kept.shape[1:], kept.dtype, kept.device) != (like.shape, like.dtype, like.device):
+            kept = like.new_empty(0, *like.shape)
+        if len(kept) < n_rows:
+            kept = self._arrays[name] = like.new_empty(n_rows, *like.shape)
+        # of batches of many lengths each takes its part of the longest
+        return kept[:n_rows]
 
 
 @dataclass(eq=False)

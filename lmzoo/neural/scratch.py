@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -57,19 +59,27 @@ class ScratchLayer(nn.Module):
         size = self.weight_hh.shape[1] if self.cell.has_inner_bias else 0
         return self.bias_hh[len(self.bias_hh) - size :]
 
-    def forward(self, inputs: Tensor, states: States, embedding_VxI: Tensor | None = None) -> tuple[Tensor, States]:
+    def forward(
+        self,
+        inputs: Tensor,
+        states: States,
+        embedding_VxI: Tensor | None = None,
+        drop: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[Tensor, States]:
         """Outputs (T, B, H) and the states (B, H) after the last step.
 
         Args:
             inputs: vectors (T, B, I), or ids (T, B) of rows of `embedding_VxI`; without it, of one-hot rows.
+            drop: what is done to the weights between states, for all steps.
         """
+        weight_GxH = self.weight_hh if drop is None else drop(self.weight_hh)
         x, ids_TxB = self._input_product(inputs, embedding_VxI)
         if self.by_loop:
-            return self._loop(x if ids_TxB is None else functional.embedding(ids_TxB, x), states)
-        return recur(self.steps, x, self.weight_hh, self.inner_bias(), states, ids_TxB)
+            return self._loop(x if ids_TxB is None else functional.embedding(ids_TxB, x), states, weight_GxH.t())
+        return recur(self.steps, x, weight_GxH, self.inner_bias(), states, ids_TxB)
 
-    def _loop(self, x_TxBxG: Tensor, states: States) -> tuple[Tensor, States]:
-        weight_HxG, bias_H, activation = self.weight_hh.t(), self.inner_bias(), ACTIVATIONS[self.activation]
+    def _loop(self, x_TxBxG: Tensor, states: States, weight_HxG: Tensor) -> tuple[Tensor, States]:
+        bias_H, activation = self.inner_bias(), ACTIVATIONS[self.activation]
         outputs = []
         for x_BxG in x_TxBxG.unbind(0):
             states = self.cell.step(x_BxG, states, weight_HxG, bias_H, activation)

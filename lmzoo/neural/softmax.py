@@ -29,16 +29,39 @@ _FLATTENING = 0.75
 
 
 def full_nats(
-    hidden_NxH: Tensor, weight_VxH: Tensor, bias_V: Tensor, targets_N: Tensor, *, max_cells: int = MAX_CELLS
+    hidden_NxH: Tensor,
+    weight_VxH: Tensor,
+    bias_V: Tensor,
+    targets_N: Tensor,
+    *,
+    smoothing: float = 0.0,
+    max_cells: int = MAX_CELLS,
 ) -> Tensor:
     """Mean of -ln p(target) where p is the softmax of hidden x weight' + bias; p is 0 where the bias is -inf.
 
     Gradients are taken in the same pass, some rows at a time, so that at most `max_cells` logits (or one row of them)
     exist at once.  Products have the type of hidden and weight, sums that of the bias.
+
+    Args:
+        smoothing: this share of every target is spread evenly over the symbols that are possible (Szegedy et al. 2016,
+            section 7): the mean is of the cross-entropy with that.
     """
+    if smoothing:
+        return _smoothed_nats(hidden_NxH, weight_VxH, bias_V, targets_N, smoothing)
     if len(weight_VxH) <= _SMALL:
         return functional.cross_entropy(_logits(hidden_NxH, weight_VxH, bias_V), targets_N)
     return _mean_nats(hidden_NxH, weight_VxH, bias_V, targets_N, None, max_cells)
+
+
+def _smoothed_nats(
+    hidden_NxH: Tensor, weight_VxH: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float
+) -> Tensor:
+    """The plain way, all N x V logits at once."""
+    logps_NxV = functional.log_softmax(_logits(hidden_NxH, weight_VxH, bias_V), dim=1)
+    is_possible_V = bias_V > -math.inf
+    own_N = logps_NxV.gather(1, targets_N[:, None]).squeeze(1)
+    mean_N = torch.where(is_possible_V, logps_NxV, 0.0).sum(1) / is_possible_V.sum()
+    return -((1.0 - smoothing) * own_N + smoothing * mean_N).mean()
 
 
 class Sampler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lmzoo.batches import largest_batch, random_batches, sequential_batches, warn_of_short_text
+from lmzoo.batches import Batch, largest_batch, random_batches, sequential_batches, warn_of_short_text
 from lmzoo.budget import Budget, Stopwatch
 from lmzoo.compiled import VARIABLE, can_be_used
 from lmzoo.corpus import Split
@@ -24,8 +25,8 @@ from lmzoo.neural.checkpoint import Place, Standing, epochs
 from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.devices import Queue, algorithms, find_device, require_deterministic
 from lmzoo.neural.models import RecurrentModel, WindowModel
-from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize
-from lmzoo.neural.optimizers import OPTIMIZERS, LearningRate, clip_global_norm
+from lmzoo.neural.network import Dropout, Dropouts, Network, RecurrentNetwork, WindowNetwork, initialize
+from lmzoo.neural.optimizers import LearningRate, clip_global_norm, optimizer_of
 from lmzoo.neural.precision import WorkingCopy, check_precision
 from lmzoo.neural.scratch import ScratchLayer
 from lmzoo.neural.softmax import Sampler
@@ -34,7 +35,8 @@ from lmzoo.vocab import Vocab
 
 # numba takes half a second and more to load, and saves a step of 256 units some milliseconds
 _LEAST_COMPILED_S, _LEAST_COMPILED_STEPS = 10.0, 500
-_BATCHES = {"sequential": sequential_batches, "random": random_batches}
+# what is minimised, of the mean nats of a batch
+_LOSSES: Mapping[str, Callable[[Tensor], Tensor]] = {"cross_entropy": lambda nats: nats, "perplexity": torch.exp}
 
 TrainedModel = RecurrentModel | WindowModel | TransformerModel
 _MODELS: Mapping[type[Config], Callable[[Vocab, Any], TrainedModel]] = {
@@ -84,6 +86,8 @@ class NeuralTrainer:
         self.compile_s: float | None = None
         self._model = _MODELS[type(config)](vocab, config)
         self._model.move_to(device)
+        # where weights are averaged, those that take the steps stand apart from those that are scored
+        self._trained = copy.deepcopy(self._model) if config.averaging else self._model
         self._standing: Standing | None = None
         self._resumed: Standing | None = None
 
@@ -105,14 +109,15 @@ class NeuralTrainer:
         standing = self._standing = self._resumed or self._started(rng)
         weights = self._weights()
         rate = LearningRate(self.config.schedule, self.config.lr, budget)
-        working = WorkingCopy(self._model.network, self.config.precision)
+        working = WorkingCopy(self._trained.network, self.config.precision)
+        loss = _LOSSES[self.config.loss]
         self._choose_gates(working.network, train, budget)
         losses = self._losses(working.network, train, rng, standing)
         queue = Queue(watch=budget.watch, is_waiting=self.waits_for_every_step)
         while not budget.is_spent:
             with algorithms(self.config.deterministic):
                 turn = next(losses)
-                gradients = working.gradients(turn.loss_nats)
+                gradients = working.gradients(loss(turn.loss_nats))
                 queue.add(turn.loss_nats, clip_global_norm(gradients, self.config.clip), gradients)
                 step = standing.steps + 1
                 loss_nats = queue.settle(step) if self.waits_for_every_step else math.nan
@@ -134,7 +139,7 @@ class NeuralTrainer:
         """All that decides what follows the last step, as JSON values and arrays of its own."""
         if self._standing is None or self._standing.place is None:
             raise LmzooError("nothing was trained yet; take a step of steps() first")
-        facts, arrays = self._standing.to_parts(self._model.network.weights())
+        facts, arrays = self._standing.to_parts(self._trained.network.weights())
         return {**facts, "compiled_gates": self._takes_compiled_gates}, arrays
 
     def resume(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
@@ -143,7 +148,7 @@ class NeuralTrainer:
         Raises `LookupError`, `TypeError` or `ValueError` for parts that are not of such a trainer.
         """
         standing = self._new_standing(torch.Generator(self._device))
-        standing.restore(self._model.network.weights(), facts, arrays)
+        standing.restore(self._trained.network.weights(), facts, arrays)
         self._resumed = standing
         self._took_compiled_gates = bool(facts["compiled_gates"])
         if self._took_compiled_gates and not can_be_used():
@@ -176,32 +181,31 @@ class NeuralTrainer:
 
     def _started(self, rng: np.random.Generator) -> Standing:
         drawn, dropping = _generators(rng, self._device)
-        initialize(self._model.network, drawn)
+        initialize(self._trained.network, drawn)
         standing = self._new_standing(dropping)
         if "softmax" in standing.generators:
             standing.generators["softmax"].manual_seed(int(rng.integers(2**63)))
         return standing
 
     def _new_standing(self, dropping: torch.Generator) -> Standing:
-        optimizer = OPTIMIZERS[self.config.optimizer](self._weights())
+        optimizer = optimizer_of(self.config, self._weights(), list(self._model.network.weights().values()))
         generators = {"dropout": dropping}
         if self.config.softmax == "sampled":
             generators["softmax"] = torch.Generator(self._device)
         return Standing(optimizer=optimizer, generators=generators)
 
     def _weights(self) -> list[Tensor]:
-        return list(self._model.network.weights().values())
+        return list(self._trained.network.weights().values())
 
     def _losses(self, network: Network, train: Split, rng: np.random.Generator, standing: Standing) -> Iterator[Turn]:
-        share, config = self.config.dropout, self.config
-        dropout = Dropout(share, standing.generators["dropout"]) if share else None
-        sampler = self._sampler(standing)
+        config, sampler = self.config, self._sampler(standing)
+        dropouts = _dropouts(config, standing.generators["dropout"])
         if isinstance(network, WindowNetwork):
             assert isinstance(config, WindowConfig)
-            return window_losses(config, network, train, rng, dropout, standing, sampler)
+            return window_losses(config, network, train, rng, dropouts, standing, sampler)
         assert isinstance(network, RecurrentNetwork | TransformerNetwork)
         assert not isinstance(config, WindowConfig)
-        return recurrent_losses(config, network, train, rng, dropout, standing, sampler)
+        return recurrent_losses(config, network, train, rng, dropouts, standing, sampler)
 
     def _sampler(self, standing: Standing) -> Sampler | None:
         if "softmax" not in standing.generators:
@@ -219,7 +223,7 @@ def recurrent_losses(
     network: RecurrentNetwork | TransformerNetwork,
     train: Split,
     rng: np.random.Generator,
-    dropout: Dropout | None,
+    dropouts: Dropouts,
     standing: Standing | None = None,
     sampler: Sampler | None = None,
 ) -> Iterator[Turn]:
@@ -228,11 +232,11 @@ def recurrent_losses(
     The state goes on from batch to batch, cut from the graph; it starts anew where a batch is fresh.  They begin after
     the last batch of `standing`, where it had any, with the state that it carried.
     """
-    draw, device = _BATCHES[config.sampling], network.device
+    device = network.device
     place, carried = (None, ()) if standing is None else (standing.place, standing.carried)
     (state,) = carried or (network.zero_state(0),)
     for batch, epochs_done, place_after in epochs(
-        lambda: draw(train, batch_size=config.batch_size, num_steps=config.num_steps, rng=rng),
+        lambda: _batches(config, train, rng),
         lambda batch: batch.n_tokens / train.n_tokens,
         rng,
         place,
@@ -242,7 +246,7 @@ def recurrent_losses(
         targets_TxB = torch.from_numpy(batch.targets_TxB.astype(np.int64)).to(device)
         if batch.is_fresh:
             state = network.zero_state(ids_TxB.shape[1])
-        hidden_TxBxH, state = network(ids_TxB, state, dropout)
+        hidden_TxBxH, state = network(ids_TxB, state, dropouts)
         state = state.detach()
         if batch.mask_TxB is None:
             hidden_NxH, targets_N = hidden_TxBxH.flatten(0, 1), targets_TxB.flatten()
@@ -250,7 +254,7 @@ def recurrent_losses(
             mask_TxB = torch.from_numpy(batch.mask_TxB).to(device)
             hidden_NxH, targets_N = hidden_TxBxH[mask_TxB], targets_TxB[mask_TxB]
         yield Turn(
-            loss_nats=network.mean_nats(hidden_NxH, targets_N, sampler),
+            loss_nats=network.mean_nats(hidden_NxH, targets_N, sampler, config.label_smoothing),
             n_tokens=batch.n_tokens,
             epochs_done=epochs_done,
             place=place_after,
@@ -263,7 +267,7 @@ def window_losses(
     network: WindowNetwork,
     train: Split,
     rng: np.random.Generator,
-    dropout: Dropout | None,
+    dropouts: Dropouts,
     standing: Standing | None = None,
     sampler: Sampler | None = None,
 ) -> Iterator[Turn]:
@@ -279,8 +283,23 @@ def window_losses(
     ):
         windows_BxC = torch.from_numpy(_windows(train, first_N, positions_B, config.context_size)).to(network.device)
         targets_B = torch.from_numpy(train.ids_N[positions_B]).long().to(network.device)
-        loss_nats = network.mean_nats(network(windows_BxC, dropout), targets_B, sampler)
+        loss_nats = network.mean_nats(network(windows_BxC, dropouts), targets_B, sampler, config.label_smoothing)
         yield Turn(loss_nats=loss_nats, n_tokens=len(positions_B), epochs_done=epochs_done, place=place)
+
+
+def _batches(config: RecurrentConfig | TransformerConfig, train: Split, rng: np.random.Generator) -> Iterator[Batch]:
+    """One epoch of them."""
+    sizes = {"batch_size": config.batch_size, "num_steps": config.num_steps}
+    if config.sampling == "random":
+        return random_batches(train, rng=rng, **sizes)
+    return sequential_batches(train, rng=rng, spread=config.num_steps_spread, **sizes)
+
+
+def _dropouts(config: Config, generator: torch.Generator) -> Dropouts:
+    """What a config drops where, all drawn from one generator."""
+    is_locked = getattr(config, "locked", True)
+    shares = (config.dropout_input, config.dropout_hidden, config.dropout_output, getattr(config, "weight_drop", 0.0))
+    return Dropouts(*(Dropout(share, generator, is_locked=is_locked) if share else None for share in shares))
 
 
 def _is_long(config: Config, train: Split, budget: Budget) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lmzoo.neural.config import TransformerConfig
-from lmzoo.neural.network import Dropout, Network
+from lmzoo.neural.network import NOTHING, Dropout, Dropouts, Network, dropped
 from lmzoo.neural.residual import FeedForward, Linear, Norm
 
 # Su et al. 2021, section 3.2.2: the slowest pair of numbers turns this many times slower than the fastest, nearly
@@ -70,9 +70,8 @@ class Block(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The rows after this block, and keys and values of all tokens seen."""
         added_NxH, seen_BxSxKv = self.attention(x_NxH, kept_BxMxKv, turns_Sx1xP, is_seen_TxS)
-        x_NxH = x_NxH + (dropout(added_NxH) if dropout else added_NxH)
-        added_NxH = self.feed_forward(x_NxH)
-        return x_NxH + (dropout(added_NxH) if dropout else added_NxH), seen_BxSxKv
+        x_NxH = x_NxH + dropped(added_NxH, dropout)
+        return x_NxH + dropped(self.feed_forward(x_NxH), dropout), seen_BxSxKv
 
 
 class TransformerNetwork(Network):
@@ -85,30 +84,33 @@ class TransformerNetwork(Network):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = Norm(config.hidden)
         self.head_size = config.hidden // config.heads
+        if config.tie:
+            self.tie(self.embedding)
 
     def weights(self) -> dict[str, nn.Parameter]:
         named = {"embedding": self.embedding}
         for k, block in enumerate(self.blocks):
             named |= {f"block{k}.{name}": weight for name, weight in block.named_parameters()}
         named |= {f"norm.{name}": weight for name, weight in self.norm.named_parameters()}
-        return named | {"output.weight": self.output_weight, "output.bias": self.output_bias}
+        return named | self.output_weights()
 
     def zero_state(self, batch_size: int) -> Tensor:
         """The state before anything was read, (K, B, 0, 2H)."""
         return self.output_weight.new_zeros(len(self.blocks), batch_size, 0, 2 * self.hidden)
 
-    def forward(self, ids_TxB: Tensor, state_KxBxMxKv: Tensor, dropout: Dropout | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, ids_TxB: Tensor, state_KxBxMxKv: Tensor, dropouts: Dropouts = NOTHING) -> tuple[Tensor, Tensor]:
         """What the output layer reads (T, B, H) and the state after the last step."""
         turns_Sx1xP, is_seen_TxS = self._band(len(ids_TxB), state_KxBxMxKv.shape[2])
         # rows rather than (B, T, H): dropout shares no mask between tokens
         x_NxH = functional.embedding(ids_TxB.t().reshape(-1), self.embedding)
-        x_NxH = dropout(x_NxH) if dropout else x_NxH
+        x_NxH = dropped(x_NxH, dropouts.input)
         after = []
         for block, kept_BxMxKv in zip(self.blocks, state_KxBxMxKv.unbind(0), strict=True):
-            x_NxH, seen_BxSxKv = block(x_NxH, kept_BxMxKv, turns_Sx1xP, is_seen_TxS, dropout)
+            x_NxH, seen_BxSxKv = block(x_NxH, kept_BxMxKv, turns_Sx1xP, is_seen_TxS, dropouts.hidden)
             after.append(seen_BxSxKv[:, -self.span :])
         n_new, n_columns = ids_TxB.shape
-        return self.norm(x_NxH).reshape(n_columns, n_new, -1).transpose(0, 1), torch.stack(after)
+        outputs_NxH = dropped(self.norm(x_NxH), dropouts.output)
+        return outputs_NxH.reshape(n_columns, n_new, -1).transpose(0, 1), torch.stack(after)
 
     def _band(self, n_new: int, n_kept: int) -> tuple[Tensor, Tensor]:
         """How each place turns pairs of numbers, complex (S, 1, P), and which places a new token sees, (T, S)."""

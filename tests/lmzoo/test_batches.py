@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections import Counter
 
@@ -83,11 +84,14 @@ class TestEveryTarget:
         assert set(pairs.values()) == {1}
         assert sum(batch.n_tokens for batch in batches) == split.n_tokens
 
-    @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12), **sizes)
-    def test_sequential_partition_predicts_no_token_twice(self, lengths, batch_size, num_steps, seed):
+    @given(
+        lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12), spread=st.sampled_from([0, 0.4, 0.9]), **sizes
+    )
+    def test_sequential_partition_predicts_no_token_twice(self, lengths, spread, batch_size, num_steps, seed):
         split = numbered(*lengths)
         rng = np.random.default_rng(seed)
-        batches = list(sequential_batches(split, batch_size=batch_size, num_steps=num_steps, rng=rng))
+        options = {"batch_size": batch_size, "num_steps": num_steps, "spread": spread}
+        batches = list(sequential_batches(split, rng=rng, **options))
         pairs = Counter(pair for batch in batches for pair in real(batch))
         assert set(pairs) <= expected_pairs(split)
         assert set(pairs.values()) == {1}
@@ -105,6 +109,18 @@ class TestEveryTarget:
         for d, short in enumerate(is_short):
             ids = set(split.ids_N[split.starts_D1[d] : split.starts_D1[d + 1]].tolist())
             assert not short or ids <= {target for _, target in pairs}
+
+    @given(spread=st.sampled_from([0.25, 0.8]), seed=st.integers(0, 99))
+    def test_steps_are_spread_around_their_number(self, spread, seed):
+        rng = np.random.default_rng(seed)
+        split = numbered(2000)
+        batches = list(sequential_batches(split, batch_size=2, num_steps=10, rng=rng, spread=spread))
+        lengths = [len(batch.inputs_TxB) for batch in batches]
+        assert len(set(lengths)) > 1
+        assert all(round(10 * (1 - spread)) <= n <= round(10 * (1 + spread)) for n in lengths)
+        # each column goes on where it was left
+        for before, after in itertools.pairwise(batches):
+            assert (after.inputs_TxB[0] == before.targets_TxB[-1]).all()
 
     @given(length=st.integers(1, 400), **sizes)
     def test_a_long_document_loses_no_more_than_an_offset_a_tail_and_a_row(self, length, batch_size, num_steps, seed):

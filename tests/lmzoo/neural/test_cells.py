@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from lmzoo.neural.cells import CELLS  # noqa: E402
 from lmzoo.neural.config import RecurrentConfig  # noqa: E402
 from lmzoo.neural.library import LibraryLayer  # noqa: E402
-from lmzoo.neural.network import Dropout, RecurrentNetwork, initialize  # noqa: E402
+from lmzoo.neural.network import Dropout, Dropouts, RecurrentNetwork, initialize  # noqa: E402
 from lmzoo.neural.optimizers import OPTIMIZERS, clip_global_norm  # noqa: E402
 from lmzoo.neural.recurrence import RECURRENCES, Steps, recur  # noqa: E402
 from lmzoo.neural.scan import SCANS, input_product  # noqa: E402
@@ -286,9 +286,29 @@ def test_dropout_reaches_every_place_it_is_meant_for(kernel: str) -> None:
             places.append(tuple(x.shape))
             return super().__call__(x)
 
-    made(torch.zeros(T, B, dtype=torch.long), made.zero_state(B), Spy(0.5, generator()))
+    spies = {place: Spy(0.5, generator()) for place in ("input", "hidden", "output")}
+    made(torch.zeros(T, B, dtype=torch.long), made.zero_state(B), Dropouts(**spies))
     # the embeddings, between the layers, before the output
     assert places == [(T, B, 4), (T, B, H), (T, B, H)]
+
+
+def test_dropout_that_is_not_locked_has_a_mask_for_each_step() -> None:
+    dropped = Dropout(0.25, generator(), is_locked=False)(torch.ones(T, 50, 200))
+    assert not torch.equal(dropped[0], dropped[1])
+    assert float((dropped == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+
+
+@pytest.mark.parametrize("impl", ["fused", "loop"])
+def test_dropped_weights_are_those_of_a_layer_without_them(impl: str) -> None:
+    """All steps of a batch are those of a layer whose weights between states lack what was dropped."""
+    made = network("scratch", impl=impl)
+    ids, dropout = torch.randint(2, 5, (T, B)), Dropout(0.5, generator())
+    outputs, _ = made(ids, made.zero_state(B), Dropouts(weights=dropout))
+    (layer,) = made.recurrent_layers()
+    with torch.no_grad():
+        weight = layer.weights()["weight_hh"]
+        weight.copy_(Dropout(0.5, generator())(weight))
+    torch.testing.assert_close(outputs, made(ids, made.zero_state(B))[0])
 
 
 def test_making_a_network_leaves_the_global_generator_alone() -> None:

@@ -53,7 +53,8 @@ def small(name: str, extra: str = "") -> str:
 def options_of(name: str) -> Iterator[str]:
     samplings = ["", ",sampling=random"] if has_columns(name) else [""]
     for sampling, rest in itertools.product(
-        samplings, ("", ",dropout=0.4,layers=2", ",optimizer=sgd,lr=0.5,softmax=sampled,samples=3")
+        samplings,
+        (",dropout=0.4,layers=2,averaging=3,optimizer=adamw", ",optimizer=sgd,lr=0.5,softmax=sampled,samples=3"),
     ):
         yield sampling + rest
 

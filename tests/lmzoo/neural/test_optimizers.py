@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, clip_global_norm  # noqa: E402
+from lmzoo.neural.optimizers import OPTIMIZERS, SCHEDULES, Averaging, clip_global_norm, phase_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize(("name", "oracle"), [("sgd", "SGD"), ("adam", "Adam")])
-def test_an_optimizer_is_torchs(name: str, oracle: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "oracle", "options"), [("sgd", "SGD", {}), ("adam", "Adam", {}), ("adamw", "AdamW", {"weight_decay": 0.3})]
+)
+def test_an_optimizer_is_torchs(name: str, oracle: str, options: dict[str, float]) -> None:
     generator = torch.Generator().manual_seed(0)
     ours = [torch.randn(3, 4, generator=generator, dtype=torch.float64), torch.zeros(5, dtype=torch.float64)]
     theirs = [p.clone().requires_grad_() for p in ours]
-    mine, yours = OPTIMIZERS[name](ours), getattr(torch.optim, oracle)(theirs, lr=0.1)
+    mine, yours = OPTIMIZERS[name](ours, **options), getattr(torch.optim, oracle)(theirs, lr=0.1, **options)
     for step in range(20):
         gradients = [torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in ours]
         yours.param_groups[0]["lr"] = 0.1 / (step + 1)
@@ -30,6 +32,18 @@ def test_an_optimizer_is_torchs(name: str, oracle: str) -> None:
         yours.step()
     for left, right in zip(ours, theirs, strict=True):
         torch.testing.assert_close(left, right.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_an_average_is_over_all_steps_or_the_last_of_them() -> None:
+    # SGD of rate 1 with gradients of -1 counts 1, 2, 3, ...
+    for k, weights in ((0.0, [1 / 4, 1 / 4, 1 / 4, 1 / 4]), (1.0, [1 / 10, 2 / 10, 3 / 10, 4 / 10])):
+        # what stood there before has no share in it
+        parameter, mean = torch.zeros(1), torch.full((1,), 99.0)
+        optimizer = Averaging(OPTIMIZERS["sgd"]([parameter]), [parameter], [mean], k)
+        for _ in weights:
+            optimizer.step([torch.full((1,), -1.0)], 1.0)
+        assert float(mean) == pytest.approx(sum(w * n for n, w in enumerate(weights, 1)))
+        assert (float(parameter), optimizer.n_steps) == (4.0, 4)
 
 
 def test_clipping_scales_all_gradients_by_one_factor() -> None:
@@ -72,3 +86,18 @@ def test_the_cosine_rises_over_20_steps_and_falls_with_the_budget() -> None:
     # half way: 0.01 + 0.99 / 2
     assert cosine(0.5, 100) == pytest.approx(0.505)
     assert cosine(1.0, 100) == pytest.approx(0.01)
+
+
+def test_the_trapezoid_falls_straight_from_60_percent_on() -> None:
+    trapezoid = SCHEDULES["trapezoid"]
+    assert [trapezoid(used, 100) for used in (0.0, 0.6)] == [1.0, 1.0]
+    assert trapezoid(0.0, 10) == pytest.approx(0.5)
+    # half of what falls: 0.01 + 0.99 / 2
+    assert trapezoid(0.8, 100) == pytest.approx(0.505)
+    assert trapezoid(1.0, 100) == pytest.approx(0.01)
+
+
+def test_what_a_schedule_does_is_told_in_words() -> None:
+    assert [phase_of("trapezoid", used, 100) for used in (0.3, 0.61, 0.9)] == ["whole", "fall", "at most 1/2"]
+    assert phase_of("trapezoid", 0.0, 3) == "rise"
+    assert phase_of("constant", 0.9, 3) == "constant"

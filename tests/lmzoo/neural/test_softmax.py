@@ -74,6 +74,30 @@ def test_values_and_gradients_are_torchs(
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("smoothing", [0.1, 0.9])
+def test_smoothed_targets_are_torchs(smoothing: float) -> None:
+    hidden, weight, bias, targets = layer(7, 12, 5, torch.float64, 1.0)
+    tensors = [hidden, weight, bias.detach().clamp(min=-3.0).requires_grad_()]
+    ours = full_nats(*tensors, targets, smoothing=smoothing)
+    theirs = functional.cross_entropy(functional.linear(*tensors), targets, label_smoothing=smoothing)
+    torch.testing.assert_close(ours, theirs)
+    for left, right in zip(gradients(ours, *tensors), gradients(theirs, *tensors), strict=True):
+        torch.testing.assert_close(left, right)
+
+
+def test_smoothed_targets_leave_the_impossible_out() -> None:
+    """What has no mass gets no share and no gradient: the rest is as if it were not there."""
+    hidden, weight, bias, targets = layer(7, 12, 5, torch.float64, 1.0)
+    start = torch.zeros(12, dtype=torch.float64)
+    start[3] = -math.inf
+    targets = torch.where(targets == 3, 4, targets)
+    without = torch.cat((weight[:3], weight[4:])), torch.cat((bias[:3], bias[4:]))
+    ours = full_nats(hidden, weight, bias + start, targets, smoothing=0.2)
+    theirs = full_nats(hidden, *without, targets - (targets > 3).long(), smoothing=0.2)
+    torch.testing.assert_close(ours, theirs)
+    assert all(bool(g.isfinite().all()) for g in gradients(ours, hidden, weight, bias))
+
+
 def test_gradients_are_the_slopes_of_the_value() -> None:
     hidden, weight, bias, targets = layer(5, 7, 3)
     with torch.no_grad():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ torch = pytest.importorskip("torch")
 
 from lmzoo.neural import training  # noqa: E402
 from lmzoo.neural.config import RecurrentConfig, TransformerConfig, WindowConfig  # noqa: E402
-from lmzoo.neural.network import Dropout, Network, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
+from lmzoo.neural.network import NOTHING, Dropouts, Network, RecurrentNetwork, WindowNetwork, initialize  # noqa: E402
 from lmzoo.neural.training import NeuralTrainer, find_device, recurrent_losses, window_losses  # noqa: E402
 from lmzoo.neural.transformer import TransformerNetwork  # noqa: E402
 
@@ -129,12 +131,12 @@ def test_an_epoch_of_windows_sees_every_token_once() -> None:
     seen: list[tuple[int, ...]] = []
     true_forward = network.forward
 
-    def spied(windows_NxC: torch.Tensor, dropout: Dropout | None = None) -> torch.Tensor:
+    def spied(windows_NxC: torch.Tensor, dropouts: Dropouts = NOTHING) -> torch.Tensor:
         seen.extend(map(tuple, windows_NxC.tolist()))
-        return true_forward(windows_NxC, dropout)
+        return true_forward(windows_NxC, dropouts)
 
     network.forward = spied  # type: ignore[method-assign]
-    for turn in window_losses(config, network, corpus.train, np.random.default_rng(0), None):
+    for turn in window_losses(config, network, corpus.train, np.random.default_rng(0), NOTHING):
         if turn.epochs_done >= 1:
             break
     bos = corpus.vocab.bos_id
@@ -303,7 +305,7 @@ def test_a_loss_is_the_mean_over_the_real_tokens(sampling: str, documents: str) 
     initialize(network, torch.Generator().manual_seed(1))
     draw = {"sequential": sequential_batches, "random": random_batches}[sampling]
     batches = draw(corpus.train, batch_size=3, num_steps=4, rng=np.random.default_rng(2))
-    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), None)
+    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), NOTHING)
     states = torch.zeros(0)
     for batch, turn in zip(batches, turns, strict=False):
         n_rows, n_columns = batch.targets_TxB.shape
@@ -330,7 +332,7 @@ def test_with_no_learning_an_epoch_costs_the_same_in_any_order() -> None:
     config = RecurrentConfig(cell="lstm", hidden=5, batch_size=3, num_steps=8, sampling="random")
     network = RecurrentNetwork(config, len(corpus.vocab), corpus.vocab.bos_id)
     initialize(network, torch.Generator().manual_seed(1))
-    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), None)
+    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), NOTHING)
     # every document is the same, so every batch has the same mean
     losses = [float(next(turns).loss_nats.detach()) for _ in range(9)]
     assert losses == pytest.approx([losses[0]] * 9, rel=1e-6)
@@ -348,7 +350,7 @@ def test_the_graph_ends_with_the_batch(name: str) -> None:
     initialize(network, torch.Generator().manual_seed(1))
     sizes = []
     for turn, _ in zip(
-        recurrent_losses(config, network, corpus.train, np.random.default_rng(0), None), range(6), strict=False
+        recurrent_losses(config, network, corpus.train, np.random.default_rng(0), NOTHING), range(6), strict=False
     ):
         nodes, todo = set(), [turn.loss_nats.grad_fn]
         while todo:
@@ -395,3 +397,59 @@ def test_cuda_scores_as_the_cpu_does(name: str) -> None:
     wanted, state_on_cpu = on_cpu.logprobs(tokens, on_cpu.initial_state())
     np.testing.assert_allclose(score, wanted, atol=1e-4)
     np.testing.assert_allclose(model.next_logprobs(state), on_cpu.next_logprobs(state_on_cpu), atol=1e-4)
+
+
+def test_what_is_scored_is_the_average_of_what_is_trained() -> None:
+    """The mean over all steps of the weights that a training without averaging has after each."""
+    corpus, spec = corpus_of(), small("gru-scratch", ",optimizer=sgd,lr=1,schedule=constant")
+    trainer = create_trainer(spec, corpus.vocab)
+    steps = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(1), Budget(steps=6))
+    seen = [trainer.model.to_parts()[1] for _ in steps]  # type: ignore[attr-defined]
+    # k near 0: the mean over all
+    averaged = create_trainer(spec + ",averaging=1e-9", corpus.vocab)
+    for _ in averaged.steps(corpus.train, corpus.valid, np.random.default_rng(1), Budget(steps=6)):
+        pass
+    for name, array in averaged.model.to_parts()[1].items():  # type: ignore[attr-defined]
+        np.testing.assert_allclose(array, np.mean([weights[name] for weights in seen], axis=0), rtol=1e-4, atol=1e-6)
+
+
+def test_perplexity_as_the_loss_has_the_gradient_of_the_nats_times_the_perplexity() -> None:
+    """Under SGD without clipping the first step is as much longer; training tells nats for both."""
+    corpus, spec = corpus_of(), small("rnn-scratch", ",optimizer=sgd,lr=0.5,schedule=constant,clip=0")
+    start = create_trainer(spec, corpus.vocab)
+    steps: dict[str, tuple[dict[str, np.ndarray], float]] = {}
+    for loss in ("cross_entropy", "perplexity"):
+        trainer = create_trainer(f"{spec},loss={loss}", corpus.vocab)
+        (progress,) = trainer.steps(corpus.train, corpus.valid, np.random.default_rng(1), Budget(steps=1))
+        steps[loss] = trainer.model.to_parts()[1], progress.loss_nats  # type: ignore[attr-defined,assignment]
+    nats, perplexed = steps["cross_entropy"], steps["perplexity"]
+    assert nats[1] == perplexed[1]
+    drawn = weights_after_drawing(start, corpus)
+    for name, array in nats[0].items():
+        np.testing.assert_allclose(
+            perplexed[0][name] - drawn[name], (array - drawn[name]) * math.exp(nats[1]), rtol=1e-3, atol=1e-6
+        )
+
+
+def weights_after_drawing(trainer: Any, corpus: Any) -> dict[str, np.ndarray]:
+    """The weights before the first step: those of a step that is next to none."""
+    config = dataclasses.replace(trainer.config, lr=1e-30)
+    still = NeuralTrainer(config, corpus.vocab)
+    list(still.steps(corpus.train, corpus.valid, np.random.default_rng(1), Budget(steps=1)))
+    return dict(still.model.to_parts()[1])
+
+
+@pytest.mark.parametrize("name", ["lstm-scratch", "lstm-cudnn", "transformer"])
+def test_tied_weights_are_one_matrix_in_training_files_and_scores(name: str, tmp_path: Path) -> None:
+    corpus = corpus_of()
+    shape = f"{name}:hidden=8,layers=2,batch_size=4,num_steps=6"
+    model = lmzoo.train(f"{shape},tie=true", corpus, max_steps=5)
+    network = model.network  # type: ignore[attr-defined]
+    assert network.output_weight is network.embedding
+    assert "output.weight" not in model.to_parts()[1]  # type: ignore[attr-defined]
+    embedding = "" if name == "transformer" else ",embedding=8"
+    untied = lmzoo.train(shape + embedding, corpus, max_steps=5)
+    assert untied.n_params - model.n_params == len(corpus.vocab) * 8  # type: ignore[attr-defined]
+    lmzoo.save(model, tmp_path / "tied.lmz")
+    scored = [lmzoo.evaluate(m, corpus.train).nll_nats for m in (model, lmzoo.load(tmp_path / "tied.lmz"))]
+    assert scored[0] == scored[1]

@@ -19,7 +19,7 @@ from lmzoo.errors import TokenError  # noqa: E402
 from lmzoo.neural import attending  # noqa: E402
 from lmzoo.neural.attending import TransformerModel, TransformerState  # noqa: E402
 from lmzoo.neural.config import TransformerConfig  # noqa: E402
-from lmzoo.neural.network import Dropout, initialize  # noqa: E402
+from lmzoo.neural.network import NOTHING, Dropout, Dropouts, initialize  # noqa: E402
 from lmzoo.neural.training import recurrent_losses  # noqa: E402
 from lmzoo.neural.transformer import TransformerNetwork  # noqa: E402
 
@@ -168,7 +168,7 @@ def test_a_batch_goes_on_where_the_one_before_ended() -> None:
         logprobs_MxBxV = torch.log_softmax(network.logits(hidden_MxBxH), dim=-1).numpy()
     nats_MxB = -np.take_along_axis(logprobs_MxBxV, targets_MxB[..., None], 2)[..., 0]
     wanted = nats_MxB.reshape(-1, 4 * 3).mean(axis=1)
-    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), None)
+    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(2), NOTHING)
     got = [float(next(turns).loss_nats.detach()) for _ in batches]
     assert got == pytest.approx(wanted.tolist(), rel=1e-5)
 
@@ -184,7 +184,7 @@ def test_no_gradient_reaches_the_batch_before() -> None:
     first, second, *_ = sequential_batches(corpus.train, batch_size=1, num_steps=10, rng=np.random.default_rng(0))
     assert z in first.inputs_TxB
     assert z not in second.inputs_TxB
-    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(0), None)
+    turns = recurrent_losses(config, network, corpus.train, np.random.default_rng(0), NOTHING)
     sizes = []
     for _ in range(2):
         (gradient,) = torch.autograd.grad(next(turns).loss_nats, network.embedding)
@@ -197,7 +197,9 @@ def test_dropout_drops_the_embedding_and_what_every_layer_adds() -> None:
     """All but nothing is left: every row becomes the norm's own bias."""
     network = network_of(TransformerConfig(hidden=8, layers=2, heads=2, context_size=5))
     dropout = Dropout(1 - 1e-12, torch.Generator().manual_seed(0))
-    hidden, _ = network(torch.zeros(4, 2, dtype=torch.int64), network.zero_state(2), dropout)
+    hidden, _ = network(
+        torch.zeros(4, 2, dtype=torch.int64), network.zero_state(2), Dropouts(input=dropout, hidden=dropout)
+    )
     torch.testing.assert_close(hidden, network.norm.bias.expand_as(hidden))
 
 

@@ -1,0 +1,106 @@
+"""Recipes: what fills the options of a network that are not given.  Imports nothing heavy.
+
+A recipe is one of the names below, or a file that a search wrote (`lmzoo.recipe_files`).
+
+The default recipe was chosen on the validation part of `genesis` alone, among 18 configurations (6 of the lstm, 4 each
+of the gru, the rnn and the mlp), by the `valid_perplexity` of runs such as
+
+    python -m bench.run --models lstm-cudnn:lr=0.012 --max-steps 1150
+
+Steps, not seconds, so that the machine's load has no say: about what 2 cores do in 15 s with torch's layers (lstm 1150,
+gru 600, rnn 1800; mlp 4000 of 256 windows).  Tried were learning rates of 0.002 to 0.012, 16 and 32 columns, 192 and
+256 units; for the mlp 256 and 512 units, 8 and 10 tokens of context, learning rates of 0.002 and 0.004.
+
+The transformer's was chosen the same way among 12, by as many steps as one thread does in about 15 s (1000 with a width
+of 64, `--threads 1`): 3.586 with what is the default now.  Others: 3.585 with 8 heads, which take longer; 3.607 with
+half the feed-forward units (1200 steps); 3.657 with 16 columns (1900); 3.668 with a learning rate of 0.004; 3.965 and
+4.451 with a width of 96 (600 steps; 1000 of 16 columns).  Four were tried with biases by distance (Press et al. 2022)
+instead of rotations: the one of them that differs in nothing else has 4.168 where rotations have 3.668.
+
+Of the residual mlp three were tried, each with the steps that take as long as 4000 of the plain one: 3.568 with 256
+units and either learning rate, 3.631 with 192.  The plain one has 3.527, so it stays the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Values = Mapping[str, Any]
+
+# what every network trained here did before an option for it came, and does where a recipe says nothing
+_PLAIN: Values = {
+    "layers": 1,
+    "clip": 1.0,
+    "dropout": 0.0,
+    "weight_drop": 0.0,
+    "locked": True,
+    "averaging": 0.0,
+    "loss": "cross_entropy",
+    "label_smoothing": 0.0,
+    "num_steps_spread": 0.0,
+    "tie": False,
+    "activation": "tanh",
+    "sampling": "sequential",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Values of options, the later before the earlier: of all networks, of a kind, of a cell or variant of it.
+
+    Attributes:
+        description: what it is for, a line.
+        shared: of all networks.
+        kinds: by recurrent, window, transformer.
+        variants: by kind and cell or variant.
+    """
+
+    description: str
+    shared: Values
+    kinds: Mapping[str, Values]
+    variants: Mapping[tuple[str, str], Values]
+
+    def values(self, kind: str, variant: str = "") -> dict[str, Any]:
+        """All that it says of such a network."""
+        return {**_PLAIN, **self.shared, **self.kinds.get(kind, {}), **self.variants.get((kind, variant), {})}
+
+
+_DEFAULT = Recipe(
+    description="the lowest perplexity within 15 s on one thread",
+    shared={"optimizer": "adam", "schedule": "cosine"},
+    kinds={
+        "recurrent": {"hidden": 256, "embedding": 64, "batch_size": 32, "num_steps": 32, "lr": 0.004},
+        "window": {"hidden": 512, "embedding": 32, "batch_size": 256, "lr": 0.002, "context_size": 8},
+        "transformer": {
+            "hidden": 64,
+            "layers": 2,
+            "heads": 4,
+            "context_size": 65,
+            "batch_size": 32,
+            "num_steps": 32,
+            "lr": 0.01,
+        },
+    },
+    variants={
+        ("recurrent", "gru"): {"lr": 0.008},
+        ("recurrent", "lstm"): {"lr": 0.012},
+        ("window", "residual"): {"activation": "gelu", "hidden": 256},
+    },
+)
+
+_TEXTBOOK = Recipe(
+    description="the hyperparameters of the textbook's chapter on recurrent networks",
+    shared={"hidden": 256, "batch_size": 32, "lr": 1.0, "optimizer": "sgd", "schedule": "constant"},
+    kinds={
+        "recurrent": {"embedding": 0, "num_steps": 35, "input": "onehot"},
+        # as many predictions a step as the recurrent networks make: 32 x 35
+        "window": {"embedding": 32, "batch_size": 32 * 35, "context_size": 4},
+        # it trains as that chapter's networks do; a layer sees as many tokens as a column has
+        "transformer": {"layers": 2, "heads": 4, "context_size": 71, "num_steps": 35},
+    },
+    variants={("window", "residual"): {"activation": "gelu"}},
+)
+
+RECIPES: Mapping[str, Recipe] = {"default": _DEFAULT, "textbook": _TEXTBOOK}

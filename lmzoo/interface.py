@@ -22,6 +22,7 @@ State = TypeVar("State")
 Tokens = npt.NDArray[np.integer[Any]]
 LogProbs = npt.NDArray[np.floating[Any]]
 Orders = npt.NDArray[np.integer[Any]]
+Classes = npt.NDArray[np.integer[Any]]
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
@@ -37,6 +38,7 @@ class LanguageModel(Protocol[State]):
         device (optional): where it computes; its `move_to(device)` takes it elsewhere.
         documents (optional): how its training text was cut, where its having a `</s>` does not tell.
         file_bytes (optional): of a model that stays in the file it was read from, what that takes.
+        n_context_classes (optional): into how many classes its `context_classes(tokens, state)` sorts contexts.
 
     `State` is an opaque value: never changed, forked for free by keeping it.
     """
@@ -160,6 +162,22 @@ def matched_orders(model: LanguageModel[State], tokens_BxL: Tokens, state: State
     """The order of the n-gram that matched each token, shape (B, L); None for models that have no such thing."""
     own = getattr(model, "matched_orders", None)
     return None if own is None else own(tokens_BxL, state)
+
+
+def n_context_classes(model: LanguageModel[Any]) -> int:
+    """Into how many classes a model sorts what is known before a token; 1 for those that do not."""
+    return int(getattr(model, "n_context_classes", 1))
+
+
+def context_classes(model: LanguageModel[State], tokens_BxL: Tokens, state: State) -> Classes:
+    """The class of what precedes each token, and of what precedes the next: shape (B, L + 1).
+
+    It tells how much a model knows of a context, the least first, such as how many of the last tokens it saw together
+    in training.  It depends on nothing that comes later.  0 for models of one class.
+    """
+    if n_context_classes(model) == 1:
+        return np.zeros((tokens_BxL.shape[0], tokens_BxL.shape[1] + 1), np.int64)
+    return model.context_classes(tokens_BxL, state)  # type: ignore[attr-defined,no-any-return]
 
 
 def select(model: LanguageModel[State], state: State, rows: npt.ArrayLike) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy.typing as npt
 from lmzoo import compiled
 from lmzoo.errors import CorruptFileError, TokenError, require_whole
 from lmzoo.interface import Arrays, Tokens, checked_rows
-from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.smoothing import Table
-from lmzoo.ngram.trie import BLOCK, Starts, Trie, Values
+from lmzoo.ngram.trie import Starts, Trie, Values, check_lengths
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -50,6 +49,7 @@ class NgramModel:
         self.trie = trie
         self.order = trie.order
         self.context_size: int | None = self.order - 1
+        self.n_context_classes = self.order
         self.details = dict(details)
         # one smoothing whose scores are no distribution, once there is a shorter history, and files of other toolkits
         is_stupid = self.details.get("smoothing") == "sb" and self.order > 1
@@ -101,6 +101,20 @@ class NgramModel:
             orders_BxL[nodes_BxL1[:, 1:] != ABSENT] = order
         return orders_BxL
 
+    def context_classes(self, tokens_BxL: Tokens, state: NgramState) -> npt.NDArray[np.int8]:
+        """How many of the last tokens training saw together, n-1 at most, shape (B, L + 1); see `interface.py`."""
+        tokens_BxL = self._checked(tokens_BxL, state)
+        classes_BxL1 = np.zeros((len(tokens_BxL), tokens_BxL.shape[1] + 1), np.int8)
+        if not tokens_BxL.shape[1]:
+            lengths = np.arange(1, self.order, dtype=np.int8)
+            known_BxH: npt.NDArray[np.int8] = np.where(state == ABSENT, np.int8(0), lengths)
+            classes_BxL1[:, 0] = known_BxH.max(axis=1, initial=0)
+            return classes_BxL1
+        climbed = self._climb(tokens_BxL, state, np.zeros(tokens_BxL.shape))
+        for length, nodes_BxL1 in zip(range(1, self.order), climbed, strict=False):
+            classes_BxL1[nodes_BxL1 != ABSENT] = length
+        return classes_BxL1
+
     def next_logprobs(self, state: NgramState) -> Floats:
         """ln p over the whole vocabulary after each row's state, float64 of shape (B, V)."""
         self._check_state(state)
@@ -149,7 +163,7 @@ class NgramModel:
             logp=_figures_from_arrays("logp", arrays),
             backoff=_figures_from_arrays("backoff", arrays),
         )
-        _check_lengths(trie, len(vocab))
+        check_lengths(trie, len(vocab))
         return cls(vocab, trie, options["details"])
 
     def _checked(self, tokens_BxL: Tokens, state: NgramState) -> Tokens:
@@ -363,32 +377,6 @@ def _figures_from_arrays(name: str, arrays: Arrays) -> Values:
     plain_G = arrays.get(name, np.zeros(0))
     codes_G = arrays.get(f"{name}_codes", np.zeros(0, np.uint16))
     return Values(plain_G=plain_G, codes_G=codes_G, book_OxC=arrays.get(f"{name}_book", np.zeros((1, 0))))
-
-
-def _check_lengths(trie: Trie, n_symbols: int) -> None:
-    """Raise `ValueError` where the arrays of a file do not belong together; cheap, so only their ends are looked at."""
-    bounds, starts = trie.bounds, trie.starts
-    n_histories = bounds[-2]
-    n_longer = max(n_histories - n_symbols, 0)
-    if len(bounds) > MAX_ORDER + 1:
-        raise ValueError(f"order {len(bounds) - 1}, {MAX_ORDER} is the highest")
-    if bounds[:2] != (0, n_symbols) or list(bounds) != sorted(bounds):
-        raise ValueError(f"nodes of {bounds} for {n_symbols} symbols")
-    arrays: Sequence[Sized] = (
-        trie.tokens_G,
-        trie.logp,
-        trie.backoff,
-        starts.first_V1,
-        starts.within_H1,
-        starts.bases_B,
-    )
-    lengths = tuple(map(len, arrays))
-    wanted = (bounds[-1], bounds[-1], n_histories, n_symbols + 1, n_longer + 1, n_longer // BLOCK + 1)
-    if lengths != wanted:
-        raise ValueError(f"arrays of {lengths} elements for nodes of {bounds}")
-    for order in range(1, trie.order):
-        if int(starts.of(order, bounds[order])) != bounds[order + 1]:
-            raise ValueError(f"order {order} does not lead to all n-grams of the next")
 
 
 def _tolerance(details: Mapping[str, Any]) -> float | None:

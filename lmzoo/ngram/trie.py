@@ -7,7 +7,7 @@ history, its back-off and where its continuations start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.files import release_pages
+from lmzoo.ngram.config import MAX_ORDER
 from lmzoo.ngram.counts import ABSENT, Keys
 from lmzoo.ngram.runs import token_type
 from lmzoo.ngram.smoothing import Table
@@ -235,3 +236,29 @@ def from_keys(keys: Sequence[Keys], tables: Sequence[Table], n_symbols: int) -> 
         logp=plain(np.concatenate([table.logp_G for table in tables])),
         backoff=plain(np.concatenate([np.zeros(0), *(table.backoff_G for table in tables[:-1])])),
     )
+
+
+def check_lengths(trie: Trie, n_symbols: int) -> None:
+    """Raise `ValueError` where the arrays of a file do not belong together; cheap, so only their ends are looked at."""
+    bounds, starts = trie.bounds, trie.starts
+    n_histories = bounds[-2]
+    n_longer = max(n_histories - n_symbols, 0)
+    if len(bounds) > MAX_ORDER + 1:
+        raise ValueError(f"order {len(bounds) - 1}, {MAX_ORDER} is the highest")
+    if bounds[:2] != (0, n_symbols) or list(bounds) != sorted(bounds):
+        raise ValueError(f"nodes of {bounds} for {n_symbols} symbols")
+    arrays: Sequence[Sized] = (
+        trie.tokens_G,
+        trie.logp,
+        trie.backoff,
+        starts.first_V1,
+        starts.within_H1,
+        starts.bases_B,
+    )
+    lengths = tuple(map(len, arrays))
+    wanted = (bounds[-1], bounds[-1], n_histories, n_symbols + 1, n_longer + 1, n_longer // BLOCK + 1)
+    if lengths != wanted:
+        raise ValueError(f"arrays of {lengths} elements for nodes of {bounds}")
+    for order in range(1, trie.order):
+        if int(starts.of(order, bounds[order])) != bounds[order + 1]:
+            raise ValueError(f"order {order} does not lead to all n-grams of the next")

@@ -22,7 +22,12 @@ from tests.bigram import TEXT
 pytestmark = pytest.mark.whole
 
 NAMED = [name for name, entry in MODELS.items() if entry.family == "counting" and entry.in_all]
-MIXTURES = ["bigram+kn5", "unigram+trigram,kind=loglinear", "kn5+cache", "kn5+cache(order=3,size=50,decay=0.9)"]
+MIXTURES = [
+    "bigram+kn5,weights=one",
+    "unigram+trigram,kind=loglinear",
+    "kn5+cache",
+    "kn5+cache(order=3,size=50,decay=0.9),weights=one",
+]
 VARIANTS = [
     *(f"smoothing={smoothing}" for smoothing in typing.get_args(Smoothing)),
     *(f"smoothing={smoothing},interpolated=false" for smoothing in ("mkn", "kn", "ad")),

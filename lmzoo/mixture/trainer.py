@@ -1,0 +1,166 @@
+"""Training the parts of a mixture side by side, and fitting their weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmzoo.budget import Budget
+from lmzoo.corpus import Split
+from lmzoo.errors import LmzooError
+from lmzoo.evaluation import token_nats
+from lmzoo.interface import LanguageModel, Progress, Trainer, all_logprobs, n_context_classes
+from lmzoo.mixture.config import MixtureConfig
+from lmzoo.mixture.fitting import fit_contexts, fit_linear, fit_loglinear
+from lmzoo.mixture.model import ContextWeights, MixtureModel, context_keys
+
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
+
+# log-linear weights are fitted on so many cells of validation text at most
+_FIT_CELLS = 20_000_000
+# while networks train, weights are fitted anew each time so much more of the budget is used, on so many tokens: this
+# is on the training clock
+_REFIT_SHARE = 1 / 8
+_REFIT_TOKENS = 5_000
+
+
+class MixtureTrainer:
+    """Trains the parts side by side within one budget, a step of each in turn, and fits their weights.
+
+    Every part has the whole of a budget of steps or epochs; seconds are shared.
+
+    Args:
+        trainers: of the parts, in order.
+    """
+
+    def __init__(self, config: MixtureConfig, trainers: Sequence[Trainer]) -> None:
+        self.config = config
+        self._trainers = list(trainers)
+        self._weights_K = np.full(len(trainers), 1 / len(trainers))
+        self._contexts: ContextWeights | None = None
+        self._is_ready = False
+
+    @property
+    def model(self) -> MixtureModel:
+        if not self._is_ready:
+            raise LmzooError("nothing was trained yet; run steps() first")
+        models = [trainer.model for trainer in self._trainers]
+        return MixtureModel(models, self._weights_K, mixing=self.config.kind, contexts=self._contexts)
+
+    def steps(self, train: Split, valid: Split, rng: np.random.Generator, budget: Budget) -> Iterator[Progress]:
+        """Learn; yields after each round of steps once every part has made its first."""
+        budgets = [dataclasses.replace(budget) for _ in self._trainers]
+        running = {
+            k: trainer.steps(train, valid, child, budgets[k])
+            for k, (trainer, child) in enumerate(zip(self._trainers, rng.spawn(len(self._trainers)), strict=True))
+        }
+        names = list(self.config.parts)
+        latest: dict[int, Progress] = {}
+        whole, part = _HeldOut(valid), _HeldOut(valid.head(_REFIT_TOKENS))
+        fitted_at = -1.0
+        while running:
+            for k in list(running):
+                with budgets[k].part(names[k]):
+                    progress = next(running[k], None)
+                if progress is None:
+                    del running[k]
+                else:
+                    latest[k] = progress
+            _note_slowest(budget, [budgets[k] for k in running] or budgets)
+            if running and budget.used < fitted_at + _REFIT_SHARE:
+                yield self._progress(latest)
+                continue
+            fitted_at = budget.used
+            self._fit(part if running else whole, frozenset(running))
+            self._is_ready = True
+            told = self._progress(latest)
+            weights = " ".join(f"{weight:.3g}" for weight in self._weights_K.tolist())
+            budget.note_change("weights of the mixture", weights, step=told.steps)
+            yield told
+
+    def _progress(self, latest: Mapping[int, Progress]) -> Progress:
+        return Progress(tokens=sum(p.tokens for p in latest.values()), steps=max(p.steps for p in latest.values()))
+
+    def _fit(self, held_out: _HeldOut, running: frozenset[int]) -> None:
+        """Weights anew; those parts change still that are `running`."""
+        models = [trainer.model for trainer in self._trainers]
+        if self.config.kind == "loglinear":
+            self._weights_K = fit_loglinear(held_out.distributions(models), held_out.fitting_head(models).ids_N)
+            return
+        logprobs_MxK = held_out.logprobs(models, running)
+        self._weights_K = fit_linear(logprobs_MxK)
+        if self.config.by_context:
+            self._contexts = fit_contexts(logprobs_MxK, held_out.keys(models, running))
+
+
+def _note_slowest(budget: Budget, budgets: Sequence[Budget]) -> None:
+    """Where the part stands that has most of its budget before it."""
+    slowest = min(budgets, key=lambda own: own.used)
+    budget.note(steps_done=slowest.steps_done, epochs_done=slowest.epochs_done)
+
+
+class _HeldOut:
+    """A text that weights are fitted on, and what parts that learn no more say of it: they are asked once."""
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+        self._logprobs: dict[int, Floats] = {}
+        self._classes: dict[int, Ids] = {}
+
+    def logprobs(self, models: Sequence[LanguageModel[Any]], running: frozenset[int]) -> Floats:
+        """ln p of each of M tokens by each of K models, shape (M, K)."""
+        found = _of_each(models, running, self._logprobs, lambda model: -token_nats(model, self._split))
+        return np.stack(found, axis=1)
+
+    def keys(self, models: Sequence[LanguageModel[Any]], running: frozenset[int]) -> Ids:
+        """The class of each token's context, as `MixtureModel` numbers it; shape (M,)."""
+        keys_M = np.zeros(self._split.n_tokens, np.int64)
+        found = _of_each(models, running, self._classes, lambda model: _classes_of(model, self._split))
+        for model, classes_M in zip(models, found, strict=True):
+            keys_M = keys_M * n_context_classes(model) + classes_M
+        return keys_M
+
+    def distributions(self, models: Sequence[LanguageModel[Any]]) -> list[Floats]:
+        """Of each model ln p over the vocabulary before each token of `fitting_head`, (M, V)."""
+        return [
+            np.concatenate(
+                [
+                    np.asarray(all_logprobs(model, d.ids_L[None, :], model.initial_state())[0], np.float64)
+                    for d in self.fitting_head(models)
+                ]
+            )
+            for model in models
+        ]
+
+    def fitting_head(self, models: Sequence[LanguageModel[Any]]) -> Split:
+        """The first tokens, as many as whole distributions of all models are worked on."""
+        return self._split.head(max(_FIT_CELLS // (len(models) * len(self._split.vocab)), 1))
+
+
+def _of_each(
+    models: Sequence[LanguageModel[Any]],
+    running: frozenset[int],
+    kept: dict[int, npt.NDArray[Any]],
+    ask: Callable[[LanguageModel[Any]], npt.NDArray[Any]],
+) -> list[npt.NDArray[Any]]:
+    """What each model answers; the answers of those that are not `running` are kept."""
+    found = []
+    for k, model in enumerate(models):
+        answer = kept.get(k)
+        if answer is None:
+            answer = ask(model)
+            if k not in running:
+                kept[k] = answer
+        found.append(answer)
+    return found
+
+
+def _classes_of(model: LanguageModel[Any], split: Split) -> Ids:
+    """The class of what precedes each token of a split, document by document."""
+    found = [context_keys([model], d.ids_L[None, :], (model.initial_state(),))[0] for d in split]
+    return np.concatenate(found)

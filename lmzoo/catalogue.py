@@ -145,6 +145,14 @@ def _entries() -> list[ModelEntry]:
         family="neural",
         requires={"torch": "torch"},
     )
+    skip = ModelEntry(
+        name="skip",
+        description="n-grams that pass over the last tokens, of use inside a mixture: mixture:kn5+skip",
+        config="lmzoo.skipping:SkipConfig",
+        trainer="lmzoo.skipping:SkipTrainer",
+        family="counting",
+        in_all=False,
+    )
     mixture = ModelEntry(
         name=MIXTURE,
         description="several models as one, weights fitted on validation text: mixture:kn5+lstm-cudnn+cache",
@@ -153,7 +161,7 @@ def _entries() -> list[ModelEntry]:
         family="counting",
         in_all=False,
     )
-    return [*counting, mlp, *neural, transformer, mixture]
+    return [*counting, skip, mlp, *neural, transformer, mixture]
 
 
 MIXTURE = "mixture"
@@ -247,6 +255,7 @@ STORED_KINDS: Mapping[str, str] = {
     "recurrent": "lmzoo.neural.models:RecurrentModel",
     "window": "lmzoo.neural.models:WindowModel",
     "transformer": "lmzoo.neural.attending:TransformerModel",
+    "skip": "lmzoo.skipping:SkipModel",
     "cache": "lmzoo.cache:CacheModel",
     "mixture": "lmzoo.mixture:MixtureModel",
     "nltk": "lmzoo.adapters.nltk_lm:NltkModel",

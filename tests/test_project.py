@@ -65,6 +65,7 @@ LMZOO_ORDER = (
     "neural",
     "mixture",
     "cache",
+    "skipping",
     "adapters",
     "catalogue",
     "packages",

@@ -25,7 +25,7 @@ NAMED = [name for name, entry in MODELS.items() if entry.family == "counting" an
 MIXTURES = [
     "bigram+kn5,weights=one",
     "unigram+trigram,kind=loglinear",
-    "kn5+cache",
+    "kn5+skip+cache",
     "kn5+cache(order=3,size=50,decay=0.9),weights=one",
 ]
 VARIANTS = [
@@ -71,6 +71,11 @@ def test_every_counting_model_is_right(name: str, tokens: str, corpora: dict[str
 @pytest.mark.parametrize("options", VARIANTS)
 def test_every_kind_of_n_grams_is_right(options: str, corpora: dict[str, Corpus]) -> None:
     assert_right(f"ngram:order=3,{options}", corpora["word"])
+
+
+@pytest.mark.parametrize("back", ["2/3", "1/3/2", "4"])
+def test_n_grams_with_gaps_are_right(back: str, corpora: dict[str, Corpus]) -> None:
+    assert_right(f"skip:back={back}", corpora["word"])
 
 
 @pytest.mark.filterwarnings("ignore:.*the fixed discounts")

@@ -185,7 +185,7 @@ class TestInfo:
         assert [part["weight"] for part in facts["parts"]] == model.weights_K.tolist()
         trigram, cache = facts["parts"]
         assert trigram == {"weight": trigram["weight"], **facts_of(model.components[0])}
-        assert cache["options"] == {"order": 1, "size": 50, "decay": 1.0}
+        assert cache["options"] == {"order": 8, "size": 50, "decay": 0.9998, "discount": 0.5}
         assert rows["parts.2.options.size"] == "50"
         assert rows["parts.1.orders.3.ngrams"] == str(len(model.components[0].tables[0][2]))
 

@@ -29,7 +29,6 @@ CacheState = Ids
 _MOST_TOKENS = 1_000_000
 _MOST_ORDER = 32
 _LEAST_WEIGHT = 1e-200
-_NONE = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +124,8 @@ class CacheModel:
         classes_BxL1 = np.zeros((len(known), tokens_BxL.shape[1] + 1), np.int64)
         for row, classes_L1 in zip(known, classes_BxL1, strict=True):
             # whatever the next token is, its context is that
-            for past in self._pasts(np.append(row, self.vocab.bos_id)):
-                classes_L1[past.known(n_before) - n_before] += 1
+            for past in self._pasts(np.append(row, self.vocab.bos_id), n_before):
+                classes_L1[past.places[past.known()] - n_before] += 1
         return classes_BxL1
 
     def select(self, state: CacheState, rows: npt.ArrayLike) -> CacheState:
@@ -187,74 +186,90 @@ class CacheModel:
         """p of the tokens of a row from `n_before` on: `_distribution` for all of them at once."""
         p_L = self._uniform_V[row[n_before:]]
         discount = self.config.discount
-        for past in self._pasts(row):
-            known = past.known(n_before)
+        for past in self._pasts(row, n_before):
+            known = past.known()
             totals, last_totals, sums, last = past.weights(known, self.config.decay)
-            p_L[known - n_before] = (sums - discount * last + discount * last_totals * p_L[known - n_before]) / totals
+            at = past.places[known] - n_before
+            p_L[at] = (sums - discount * last + discount * last_totals * p_L[at]) / totals
         return p_L
 
-    def _pasts(self, row: Ids) -> Iterator[_Past]:
-        """What preceded the tokens of a row, for contexts of 0, 1, … tokens."""
-        contexts = np.zeros(len(row), np.int64)
+    def _pasts(self, row: Ids, n_before: int) -> Iterator[_Past]:
+        """What preceded the tokens of a row from `n_before` on, for contexts of 0, 1, … tokens."""
+        places, contexts = np.arange(len(row)), np.zeros(len(row), np.int64)
         for length in range(min(self.config.order, self.n_remembered)):
-            _, grams = np.unique(contexts * len(self.vocab) + row, return_inverse=True)
-            follows = np.flatnonzero((contexts != _NONE) & (row != self.vocab.bos_id))
-            past = _Past(contexts=contexts, grams=grams, follows=follows, reach=self.n_remembered - length)
-            yield past
-            contexts = np.concatenate(([_NONE], np.where(contexts[:-1] == _NONE, _NONE, grams[:-1])))
+            if length:
+                is_far = places >= length
+                places, contexts = places[is_far], contexts[is_far]
+                _, contexts = np.unique(contexts * len(self.vocab) + row[places - length], return_inverse=True)
+            # longer contexts match only where these do: those that nobody asks about or that are alone go
+            n_asked_C = np.bincount(contexts, places >= n_before)
+            is_used_C = (n_asked_C > 0) & (np.bincount(contexts) > 1)
+            is_used = is_used_C[contexts]
+            places, contexts = places[is_used], contexts[is_used]
+            if not len(places):
+                return
+            _, grams = np.unique(contexts * len(self.vocab) + row[places], return_inverse=True)
+            follows = np.flatnonzero(row[places] != self.vocab.bos_id)
+            reach = self.n_remembered - length
+            yield _Past(places=places, contexts=contexts, grams=grams, follows=follows, first=n_before, reach=reach)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Past:
-    """What preceded each of T tokens, for contexts of one length.
+    """What preceded the tokens at some places, for contexts of one length.
 
     Attributes:
-        contexts: a number for the tokens before each; _NONE where there are not so many.
+        places: in the text, ascending; below, they are called by their number.
+        contexts: a number for the tokens before each.
         grams: a number for each context with its token.
-        follows: the places of what can be predicted again.
+        follows: those whose token can be predicted again.
+        first: places of the text from here on are asked about.
         reach: how many tokens later a place is still remembered.
     """
 
+    places: Ids
     contexts: Ids
     grams: Ids
     follows: Ids
+    first: int
     reach: int
 
-    def known(self, first: int) -> Ids:
-        """The places from `first` on whose context was followed by something before."""
-        places = first + np.flatnonzero(self.contexts[first:] != _NONE)
-        newest = self._newest(self.contexts, places)
-        known: Ids = places[(newest != _NONE) & (newest >= places - self.reach)]
+    def known(self) -> Ids:
+        """Those asked about whose context was followed by something before."""
+        asked = np.flatnonzero(self.places >= self.first)
+        known: Ids = asked[self._age(self.contexts, asked) <= self.reach]
         return known
 
-    def weights(self, places: Ids, decay: float) -> tuple[Floats, Floats, Floats, Floats]:
+    def weights(self, asked: Ids, decay: float) -> tuple[Floats, Floats, Floats, Floats]:
         """Of the contexts of some places N and T, and of the tokens there c and l (see `CacheModel`)."""
-        contexts, grams, born = self.contexts[self.follows], self.grams[self.follows], self.follows + 1
+        contexts, grams = self.contexts[self.follows], self.grams[self.follows]
+        born = self.places[self.follows] + 1
         gone = born + self.reach
-        totals = _decayed_sums(contexts, born, gone, self.contexts[places], places, decay)
-        sums = _decayed_sums(grams, born, gone, self.grams[places], places, decay)
-        followed_again = np.full(len(self.follows), len(self.grams) + self.reach)
+        times = self.places[asked]
+        totals = _decayed_sums(contexts, born, gone, self.contexts[asked], times, decay)
+        sums = _decayed_sums(grams, born, gone, self.grams[asked], times, decay)
+        followed_again = gone.copy()
         by_gram = np.argsort(grams, kind="stable")
         is_same = np.diff(grams[by_gram]) == 0
         followed_again[by_gram[:-1][is_same]] = born[by_gram[1:][is_same]]
-        last_totals = _decayed_sums(
-            contexts, born, np.minimum(gone, followed_again), self.contexts[places], places, decay
-        )
-        newest = self._newest(self.grams, places)
-        is_remembered = (newest != _NONE) & (newest >= places - self.reach)
-        last = np.where(is_remembered, decay ** np.where(is_remembered, places - 1 - newest, 0).astype(np.float64), 0.0)
+        last_gone = np.minimum(gone, followed_again)
+        last_totals = _decayed_sums(contexts, born, last_gone, self.contexts[asked], times, decay)
+        age = self._age(self.grams, asked)
+        is_remembered = age <= self.reach
+        last = np.where(is_remembered, decay ** (np.minimum(age, self.reach) - 1.0), 0.0)
         # what rounding leaves of weights that are gone is none
         return totals, last_totals, np.where(is_remembered, sums, 0.0), last
 
-    def _newest(self, groups: Ids, places: Ids) -> Ids:
-        """The last place before each of some at which something followed that is of its group, or _NONE."""
-        span = len(groups) + 1
-        keys = np.sort(groups[self.follows] * span + self.follows)
-        found = np.searchsorted(keys, groups[places] * span + places) - 1
-        if not len(keys):
-            return np.full(len(places), _NONE)
-        is_same = (found >= 0) & (keys[found] // span == groups[places])
-        return np.asarray(np.where(is_same, keys[found] % span, _NONE))
+    def _age(self, groups: Ids, asked: Ids) -> Ids:
+        """How many tokens before each of some places something last followed that is of its group; many where never."""
+        span = int(self.places[-1]) + 1
+        keys = np.sort(groups[self.follows] * span + self.places[self.follows])
+        wanted = groups[asked] * span + self.places[asked]
+        # a key that is of no group stands before all
+        keys = np.concatenate(([-2 * span], keys))
+        newest = keys[np.searchsorted(keys, wanted) - 1]
+        is_same = newest // span == groups[asked]
+        return np.where(is_same, wanted - newest, self.reach + 1)
 
 
 def _decayed_sums(groups: Ids, born: Ids, gone: Ids, asked: Ids, times: Ids, decay: float) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class MixtureTrainer:
                     del running[k]
                 else:
                     latest[k] = progress
-            _note_slowest(budget, [budgets[k] for k in running] or budgets)
+            _note_progress(budget, budgets, running)
             if running and budget.used < fitted_at + _REFIT_SHARE:
                 yield self._progress(latest)
                 continue
@@ -98,10 +98,11 @@ class MixtureTrainer:
             self._contexts = fit_contexts(logprobs_MxK, held_out.keys(models, running))
 
 
-def _note_slowest(budget: Budget, budgets: Sequence[Budget]) -> None:
-    """Where the part stands that has most of its budget before it."""
-    slowest = min(budgets, key=lambda own: own.used)
-    budget.note(steps_done=slowest.steps_done, epochs_done=slowest.epochs_done)
+def _note_progress(budget: Budget, budgets: Sequence[Budget], running: Collection[int]) -> None:
+    """Where the part stands that has most of its budget before it; in the end, the one that did most."""
+    left = [budgets[k] for k in running]
+    own = min(left, key=lambda b: b.used) if left else max(budgets, key=lambda b: (b.steps_done, b.epochs_done))
+    budget.note(steps_done=own.steps_done, epochs_done=own.epochs_done)
 
 
 class _HeldOut:

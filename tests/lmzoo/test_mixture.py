@@ -373,10 +373,12 @@ def test_what_learns_no_more_is_asked_once_for_each_text() -> None:
     cache.model = _Asked(corpus.vocab, CacheConfig())
     networks = [_Stepping(lmzoo.train("bigram", corpus))]
     trainer = MixtureTrainer(MixtureConfig(parts={"a": None, "b": None}), [*networks, cache])
-    for _ in trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), Budget(steps=40)):
+    budget = Budget(steps=40)
+    for _ in trainer.steps(corpus.train, corpus.valid, np.random.default_rng(0), budget):
         pass
     # when it has just made its step, then once more, and for the weights at the end
     assert _Asked.n_asked == 3
+    assert budget.steps_done == 40
 
 
 def test_only_the_networks_of_a_mixture_know_of_devices() -> None:

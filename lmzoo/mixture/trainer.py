@@ -90,7 +90,8 @@ class MixtureTrainer:
         """Weights anew; those parts change still that are `running`."""
         models = [trainer.model for trainer in self._trainers]
         if self.config.kind == "loglinear":
-            self._weights_K = fit_loglinear(held_out.distributions(models), held_out.fitting_head(models).ids_N)
+            parts = held_out.distributions(models, running)
+            self._weights_K = fit_loglinear(parts, held_out.fitting_head(models).ids_N)
             return
         logprobs_MxK = held_out.logprobs(models, running)
         self._weights_K = fit_linear(logprobs_MxK)
@@ -112,6 +113,7 @@ class _HeldOut:
         self._split = split
         self._logprobs: dict[int, Floats] = {}
         self._classes: dict[int, Ids] = {}
+        self._distributions: dict[int, Floats] = {}
 
     def logprobs(self, models: Sequence[LanguageModel[Any]], running: frozenset[int]) -> Floats:
         """ln p of each of M tokens by each of K models, shape (M, K)."""
@@ -126,17 +128,10 @@ class _HeldOut:
             keys_M = keys_M * n_context_classes(model) + classes_M
         return keys_M
 
-    def distributions(self, models: Sequence[LanguageModel[Any]]) -> list[Floats]:
+    def distributions(self, models: Sequence[LanguageModel[Any]], running: frozenset[int]) -> list[Floats]:
         """Of each model ln p over the vocabulary before each token of `fitting_head`, (M, V)."""
-        return [
-            np.concatenate(
-                [
-                    np.asarray(all_logprobs(model, d.ids_L[None, :], model.initial_state())[0], np.float64)
-                    for d in self.fitting_head(models)
-                ]
-            )
-            for model in models
-        ]
+        head = self.fitting_head(models)
+        return _of_each(models, running, self._distributions, lambda model: _distributions_of(model, head))
 
     def fitting_head(self, models: Sequence[LanguageModel[Any]]) -> Split:
         """The first tokens, as many as whole distributions of all models are worked on."""
@@ -159,6 +154,12 @@ def _of_each(
                 kept[k] = answer
         found.append(answer)
     return found
+
+
+def _distributions_of(model: LanguageModel[Any], split: Split) -> Floats:
+    """ln p over the vocabulary before each token of a split, float64 of shape (M, V)."""
+    found = [all_logprobs(model, d.ids_L[None, :], model.initial_state())[0] for d in split]
+    return np.concatenate(found).astype(np.float64)
 
 
 def _classes_of(model: LanguageModel[Any], split: Split) -> Ids:

@@ -35,6 +35,7 @@ from bench.records import (
     ScheduleChange,
     SoFar,
     Status,
+    TallyRecord,
     TrialRecord,
     TrialSpec,
 )
@@ -126,6 +127,7 @@ class Trial:
         self._curve: list[CurvePoint] = []
         self._baseline_rss_bytes = 0
         self._memory: Memory | None = None
+        self._valid: TallyRecord | None = None
         self._meter: EnergyMeter | None = None
         self._was_shared: bool | None = None
         self._is_adaptive = False
@@ -166,6 +168,10 @@ class Trial:
         if not learned.model.is_normalized:
             self._memory = self._read_memory()
             return "refused", "its scores do not sum to 1 over the vocabulary, so it has no perplexity", None
+        if not self.spec.corpus.with_test:
+            self._tell(Moment(phase="scoring"))
+            self._valid = tally_record(self._timed("validate_s", lambda: learned.whole_validation(corpus)))
+            return "ok", None, None
         measured, n_nan = self._figures(learned, corpus)
         checks = self._timed("test_s", lambda: list(quick_check(learned.model)))
         failed = next((check for check in checks if check.status == "failed"), None)
@@ -309,6 +315,7 @@ class Trial:
             status=status,
             reason=reason,
             measured=measured,
+            valid=self._valid,
             memory=self._memory or self._read_memory(),
             energy=None if self._meter is None else self._meter.energy(),
             environment=Environment.model_validate(environment.describe(self.spec.device, was_shared=self._was_shared)),

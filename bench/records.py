@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from bench.measured import Figure as Figure
 from bench.measured import Measured as Measured
-from bench.measured import Recorded
+from bench.measured import Recorded as Recorded
 from bench.measured import Repeats as Repeats
 from bench.measured import TallyRecord as TallyRecord
 from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Invalid
@@ -43,6 +43,7 @@ class CorpusSpec(Recorded):
     min_freq: int = 1
     encoding: str = DEFAULT_ENCODING
     invalid: Invalid = DEFAULT_INVALID
+    with_test: bool = Field(default=True, description="without, a trial ends with the validation text")
     label: str | None = Field(default=None, description="what it is called where another text has the same name")
 
 
@@ -224,6 +225,7 @@ class TrialRecord(Recorded):
     corpus: CorpusFacts | None = None
     curve: tuple[CurvePoint, ...] = ()
     measured: Measured | None = None
+    valid: TallyRecord | None = Field(default=None, description="of a trial that ends with the validation text")
     memory: Memory | None = None
     parts: Parts | None = None
     train_s: float | None = None
@@ -243,7 +245,7 @@ class TrialRecord(Recorded):
     def _failure_has_reason(self) -> TrialRecord:
         if self.status != "ok" and not self.reason:
             raise ValueError(f"a trial with status {self.status!r} needs a reason")
-        if self.status == "ok" and self.measured is None:
+        if self.status == "ok" and self.measured is None and self.valid is None:
             raise ValueError("a trial with status 'ok' holds what it measured")
         return self
 

@@ -205,6 +205,7 @@ def load_corpus(
     encoding: str = DEFAULT_ENCODING,
     invalid: Invalid = DEFAULT_INVALID,
     uncut_if_short: bool = False,
+    with_test: bool = True,
 ) -> Corpus:
     """A corpus by name or of texts (cut 80/10/10 unless its publishers cut it), or of `train`, `valid`, `test` texts.
 
@@ -223,6 +224,7 @@ def load_corpus(
         encoding: of texts of one's own, any that Python knows.
         invalid: `error`, or `replace` by U+FFFD bytes that the encoding does not have.
         uncut_if_short: a text too short for three parts is all training part, to be looked at; an error otherwise.
+        with_test: without, the test part is empty: no text of it is read, or what is cut off for it is dropped.
 
     Raises `CorpusError`, `TextError` and their kinds, and `InputError` for an option that is none.
     """
@@ -232,7 +234,7 @@ def load_corpus(
         raise CorpusError("give either the name or path of one corpus, or train= and test= files")
     if name is not None and not names_of(name):
         raise CorpusError("a corpus of no texts: name one at least")
-    if given and not {"train", "test"} <= set(given):
+    if given and not {"train", *(["test"] if with_test else [])} <= set(given):
         raise CorpusError(f"train= and test= are both needed, got {' and '.join(f'{p}=' for p in given)} alone")
     source = None if name is None else _source_of(name)
     if source is None:
@@ -252,6 +254,7 @@ def load_corpus(
         min_freq=min_freq,
         own_unk=source is not None and source.own_unk,
         uncut_if_short=uncut_if_short,
+        with_test=with_test,
     )
     if source is not None and source.chain is not None:
         return _with_entropy(corpus, source.chain)
@@ -292,6 +295,7 @@ def corpus_from_texts(
     min_freq: int = 1,
     own_unk: bool = False,
     uncut_if_short: bool = False,
+    with_test: bool = True,
 ) -> Corpus:
     """A corpus from strings: `{"whole": …}`, or `{"train": …, "test": …}` with or without `"valid"`.
 
@@ -302,10 +306,10 @@ def corpus_from_texts(
     normalizer = named_normalizer(normalize)
     kind = kind_of(tokens)
     require_kind(texts, Mapping, "texts", 'a dict of texts by part, such as {"whole": text}')
-    if set(texts) not in _PARTS:
+    if set(texts) not in _PARTS and (with_test or {*texts, "test"} not in _PARTS):
         raise CorpusError(f"texts are whole, or train and test with or without valid; got {', '.join(texts) or 'none'}")
     policy = named_policy(documents or kind.documents)
-    cut = cut_parts(texts, policy, normalizer, uncut_if_short=uncut_if_short)
+    cut = cut_parts(texts, policy, normalizer, uncut_if_short=uncut_if_short, with_test=with_test)
     parts = cut.parts
     tokenizer = tokenizer_for(tokens, lambda: normalized(parts["train"], normalizer))
     tokens_of_part = {p: tokens_of(normalized(s, normalizer), tokenizer) for p, s in parts.items()}
@@ -322,7 +326,7 @@ def corpus_from_texts(
     n_markers = _count_markers(parts, tokens_of_part, vocab)
     splits = {part: _encoded(part, segments, tokens_of_part[part], vocab, policy) for part, segments in parts.items()}
     for part, split in splits.items():
-        if not split.n_tokens and (part == "train" or not cut.is_uncut):
+        if not split.n_tokens and (part == "train" or not cut.is_uncut) and (part != "test" or with_test):
             n_left = sum(int(tokens.chars_S.sum()) for tokens in tokens_of_part.values())
             raise TooShortError(_nothing_left(part, name, cut.n_read, n_left, normalize))
     return Corpus(

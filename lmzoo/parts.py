@@ -121,12 +121,20 @@ class Cut:
 
 
 def cut_parts(
-    texts: Mapping[str, Text], policy: Policy, normalizer: Normalizer, *, uncut_if_short: bool = False
+    texts: Mapping[str, Text],
+    policy: Policy,
+    normalizer: Normalizer,
+    *,
+    uncut_if_short: bool = False,
+    with_test: bool = True,
 ) -> Cut:
     """The three parts of a text, or of given parts; each text is read once.
 
     `uncut_if_short`: a text that is too short for three parts is the training part, and the others are empty.
+    `with_test`: without, the test part is empty, and a text that is given for it is not read.
     """
+    if not with_test and "whole" not in texts:
+        texts = {**texts, "test": ""}
     segments: dict[str, Segments] = {}
     n_blank = n_read = 0
     for part, text in texts.items():
@@ -138,6 +146,8 @@ def cut_parts(
     is_uncut = uncut_if_short and "whole" in segments and not all(map(len, parts.values()))
     if is_uncut:
         parts = {"train": segments["whole"], "valid": Segments.of([]), "test": Segments.of([])}
+    if not with_test:
+        parts["test"] = Segments.of([])
     return Cut(
         parts=parts,
         n_blank=n_blank,

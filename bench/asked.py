@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,22 +47,13 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
 
     Raises `UsageError` for what contradicts or cannot be.
     """
-    _refuse_contradictions(options)
+    refuse_contradictions(options)
     executor = _executor(options["executor"])
     if executor == "local":
-        _refuse_what_this_machine_lacks(options["threads"], options["memory_limit"])
-    memory_limit_mib = options["memory_limit"]
-    limits = Limits(
-        budget_s=options["budget"],
-        epochs=options["epochs"],
-        max_steps=options["max_steps"],
-        threads=options["threads"],
-        time_limit_s=options["time_limit"],
-        memory_limit_bytes=None if memory_limit_mib is None else int(memory_limit_mib * _MIB),
-        quick=options["quick"],
-    )
+        refuse_what_this_machine_lacks(options["threads"], options["memory_limit"])
+    limits = limits_of(options, quick=options["quick"])
     devices = list_of(options["device"], "--device")
-    corpora = tuple(corpus for own in options["corpora"] for corpus in _corpora({**options, **own}))
+    corpora = tuple(corpus for own in options["corpora"] for corpus in corpora_of({**options, **own}))
     question = Question(
         models=utf8(options["models"]),
         corpora=corpora,
@@ -77,14 +68,34 @@ def asked_of(arguments: list[str], options: dict[str, Any]) -> Asked:
         limits=limits,
         targets=options["target_ppl"],
         out=options["out"],
-        mode="resume" if options["resume"] else "force" if options["force"] else "new",
+        mode=mode_of(options),
         no_text=options["no_text"],
         debug=options["debug"],
         executor=executor,
     )
 
 
-def _refuse_contradictions(options: dict[str, Any]) -> None:
+def limits_of(options: Mapping[str, Any], *, quick: bool = False) -> Limits:
+    """What bounds each trial."""
+    memory_limit_mib = options["memory_limit"]
+    return Limits(
+        budget_s=options["budget"],
+        epochs=options["epochs"],
+        max_steps=options["max_steps"],
+        threads=options["threads"],
+        time_limit_s=options["time_limit"],
+        memory_limit_bytes=None if memory_limit_mib is None else int(memory_limit_mib * _MIB),
+        quick=quick,
+    )
+
+
+def mode_of(options: Mapping[str, Any]) -> Mode:
+    """What becomes of a folder that is there."""
+    return "resume" if options["resume"] else "force" if options["force"] else "new"
+
+
+def refuse_contradictions(options: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for options of which one makes the other void."""
     if options["resume"] and options["force"]:
         raise click.UsageError("--resume and --force exclude each other")
     budget_s, time_limit_s = options["budget"], options["time_limit"]
@@ -95,7 +106,8 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
         )
 
 
-def _refuse_what_this_machine_lacks(threads: int, memory_limit_mib: float | None) -> None:
+def refuse_what_this_machine_lacks(threads: int, memory_limit_mib: float | None) -> None:
+    """Raise `UsageError` for more threads or memory than there are."""
     usable = environment.n_cpus_usable()
     if threads > usable:
         raise click.UsageError(
@@ -120,8 +132,8 @@ def _executor(name: str) -> str:
     return name
 
 
-def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
-    """One for each corpus and tokenizer asked for."""
+def corpora_of(options: Mapping[str, Any], *, with_test: bool = True) -> list[CorpusSpec]:
+    """One for each corpus and tokenizer asked for; without `with_test` a test text may be named, and stays unread."""
     train = tuple(map(utf8, options["train"]))
     # one path is written as such, not as a list of one
     parts: dict[str, Any] = {"train": train if len(train) > 1 else train[0]} if train else {}
@@ -129,12 +141,17 @@ def _corpora(options: dict[str, Any]) -> list[CorpusSpec]:
     names: list[str | None] = [utf8(name) for name in options["corpus"]]
     if parts and names:
         raise click.UsageError(f"--corpus and --{next(iter(parts))} exclude each other")
-    if parts and not {"train", "test"} <= set(parts):
-        raise click.UsageError(f"--train and --test are both needed, got --{' and --'.join(parts)} alone")
+    needed = ("train", "test") if with_test else ("train",)
+    if parts and not set(needed) <= set(parts):
+        wanted = "--train and --test are both needed" if with_test else "--train is needed"
+        raise click.UsageError(f"{wanted}, got --{' and --'.join(parts)} alone")
+    if not with_test:
+        parts.pop("test", None)
     if not parts and not names:
         names = [DEFAULT_CORPUS]
     tokens: list[str | None] = [None] if options["tokens"] is None else [*list_of(options["tokens"], "--tokens")]
     reading: dict[str, Any] = {
         key: options[key] for key in ("normalize", "documents", "min_freq", "encoding", "invalid")
     }
+    reading["with_test"] = with_test
     return [CorpusSpec(name=name, tokens=kind, **parts, **reading) for name in (names or [None]) for kind in tokens]

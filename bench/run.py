@@ -15,20 +15,14 @@ import click
 
 from bench.asked import asked_of
 from bench.ending import end_tidily_on_signals
-from bench.options import fractions, perplexities, positive
+from bench.options import folder_options, fractions, limit_options, perplexities, text_options, training_options
 from bench.plan import MAX_TRIALS
 from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain, run
 from bench.store import WriteError
 from bench.sweep import with_plan
 from lmzoo.arguments import ListOption, OnceCommand
-from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, INVALID
 from lmzoo.errors import LmzooError
-from lmzoo.normalizers import NORMALIZERS
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
-from lmzoo.tokenizers import TOKENIZER_KINDS
-
-# one: the same on every machine, and beside other load a second thread mostly makes the first one wait
-DEFAULT_THREADS = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,41 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @click.option(
     "--plan", type=click.Path(path_type=Path), help="TOML file that has any of these options, and texts one by one."
 )
-@click.option(
-    "--corpus",
-    multiple=True,
-    help="Name of a corpus, or path of a file, of a folder, or a quoted pattern; may be repeated.  [default: genesis]",
-)
-@click.option("--train", multiple=True, help="Path of a training text; with --test.  Repeated: read in this order.")
-@click.option("--valid", help="Path of a validation text; without it the last tenth of --train serves.")
-@click.option("--test", help="Path of a test text; with --train.")
-@click.option(
-    "--tokens",
-    cls=ListOption,
-    help=f"How text is cut, one or several separated by commas: {', '.join(TOKENIZER_KINDS)}.  "
-    "[default: the corpus's own]",
-)
-@click.option(
-    "--normalize",
-    help=f"{', '.join(sorted(NORMALIZERS))}, or several in turn, such as nfc+lower.  [default: the corpus's own]",
-)
-@click.option(
-    "--encoding",
-    default=DEFAULT_ENCODING,
-    show_default=True,
-    help="What the bytes of texts of one's own are: utf-8, utf-16, latin-1, gb18030 …",
-)
-@click.option(
-    "--invalid",
-    type=click.Choice(INVALID),
-    default=DEFAULT_INVALID,
-    show_default=True,
-    help="Bytes that the encoding does not have: an error, or replaced by U+FFFD.",
-)
-@click.option("--documents", help="Context policy: file, line, paragraph or running.  [default: by --tokens]")
-@click.option(
-    "--min-freq", type=click.IntRange(min=1), default=1, show_default=True, help="Rarer training tokens become <unk>."
-)
+@text_options
 @click.option(
     "--train-fractions",
     cls=ListOption,
@@ -124,14 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show_default=True,
     help="Seeds of each neural model: 0, 1 …",
 )
-@click.option(
-    "--budget", type=float, callback=positive, help="Seconds of training of each neural model.  [default: 15]"
-)
-@click.option("--epochs", type=float, callback=positive, help="Epochs of training of each neural model.")
-@click.option("--max-steps", type=click.IntRange(min=1), help="Optimiser steps of each neural model.")
-@click.option(
-    "--threads", type=click.IntRange(min=1), default=DEFAULT_THREADS, show_default=True, help="Threads of every trial."
-)
+@training_options
 @click.option(
     "--target-ppl",
     multiple=True,
@@ -139,18 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     help="Validation perplexity to time; may be repeated or a list.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: results/<run-id>]")
-@click.option("--resume", is_flag=True, help="Go on in an existing folder: what is finished is not run again.")
-@click.option("--force", is_flag=True, help="Move an existing folder aside.")
+@folder_options
 @click.option("--quick", is_flag=True, help="0.3 s of training for each neural model; everything else the same.")
-@click.option(
-    "--time-limit",
-    type=float,
-    callback=positive,
-    help="Seconds after which a trial is ended.  [default: 600 + 3 budgets]",
-)
-@click.option(
-    "--memory-limit", type=float, callback=positive, help="MiB of resident memory above which a trial is ended."
-)
+@limit_options
 @click.option(
     "--executor",
     default="local",

@@ -7,27 +7,35 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from bench.records import SCHEMA_VERSION, TrialRecord
+from bench.records import SCHEMA_VERSION, Recorded, TrialRecord
 from lmzoo.errors import CorruptFileError, NewerFileError
 
+Kind = TypeVar("Kind", bound=Recorded)
+
+# the field of a record that holds it
 _SEAL = "sha256"
 _SEALED_SINCE = 2
 # a FIFO would block its reader for ever, a link may lead out of the folder; systems without them have no such flags
 _REGULAR_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
-def sealed(record: TrialRecord) -> bytes:
+def sealed(record: Recorded) -> bytes:
     """The file of a record: JSON that holds the sha256 of everything else in it."""
     seal = _seal_of(json.loads(record.model_dump_json(exclude={_SEAL})))
     return record.model_copy(update={_SEAL: seal}).model_dump_json(indent=1).encode() + b"\n"
 
 
 def read_record(path: Path) -> TrialRecord:
-    """The record of a file.
+    """The record of a trial's file; raises as `read_sealed` does."""
+    return read_sealed(path, TrialRecord)
+
+
+def read_sealed(path: Path, kind: type[Kind]) -> Kind:
+    """The record of this kind that a file holds.
 
     Raises `FileNotFoundError`; `NewerFileError` for one that a newer version wrote; `CorruptFileError` for one that was
     cut short or altered, is no regular file or cannot be read.  A record of schema 1 has no seal: it only has to fit
@@ -42,7 +50,7 @@ def read_record(path: Path) -> TrialRecord:
     if seal != _seal_of(data) and not (seal is None and version < _SEALED_SINCE):
         raise CorruptFileError(f"the content of {path.name} is not what was written; it was altered")
     try:
-        return TrialRecord.model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as error:
         raise CorruptFileError(f"{path.name} does not fit the schema: {error.errors()[0]['msg']}") from error
 

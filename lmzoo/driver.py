@@ -36,8 +36,8 @@ from lmzoo.tally import Tally
 
 # validation is scored on its first so many tokens, at the first yield at or after 0.25 s x 2^(k/4)
 VALIDATION_TOKENS = 100_000
-_FIRST_VALIDATION_S = 0.25
-_VALIDATIONS_PER_DOUBLING = 4
+FIRST_VALIDATION_S = 0.25
+VALIDATIONS_PER_DOUBLING = 4
 
 DEFAULT_NEURAL_SECONDS = 15.0
 DEFAULT_CHECKPOINT_SECONDS = 60.0
@@ -274,11 +274,11 @@ class LastingTraining(Training):
 
 def next_validation_s(elapsed_s: float) -> float:
     """The first scheduled validation after `elapsed_s`: the least 0.25 s x 2^(k/4) above it."""
-    if elapsed_s < _FIRST_VALIDATION_S:
-        return _FIRST_VALIDATION_S
+    if elapsed_s < FIRST_VALIDATION_S:
+        return FIRST_VALIDATION_S
     # a hair more, so that rounding never gives the mark that was just reached once again
-    place = _VALIDATIONS_PER_DOUBLING * math.log2(elapsed_s / _FIRST_VALIDATION_S) + 1e-9
-    due_s: float = _FIRST_VALIDATION_S * 2.0 ** ((math.floor(place) + 1) / _VALIDATIONS_PER_DOUBLING)
+    place = VALIDATIONS_PER_DOUBLING * math.log2(elapsed_s / FIRST_VALIDATION_S) + 1e-9
+    due_s: float = FIRST_VALIDATION_S * 2.0 ** ((math.floor(place) + 1) / VALIDATIONS_PER_DOUBLING)
     return due_s
 
 

@@ -491,7 +491,7 @@ RULES = (
         section="Speed to perplexity",
         says="validations follow one schedule, at 0.25 s and then each fourth root of two",
         test=f"{DRIVER}::TestSchedule",
-        breach=replaced(driver, "_VALIDATIONS_PER_DOUBLING", 2),
+        breach=replaced(driver, "VALIDATIONS_PER_DOUBLING", 2),
     ),
     Rule(
         section="Speed to perplexity",

@@ -113,9 +113,9 @@ BENCH_ORDER = (
     "running",
     "judging",
     "compare",
-    "tune",
+    "tuning",
 )
-BENCH_EXEMPT = {"__init__", "__main__", "run"}
+BENCH_EXEMPT = {"__init__", "__main__", "run", "tune"}
 
 
 def sources(package: str) -> list[Path]:
@@ -246,7 +246,7 @@ def test_the_changelog_has_this_version() -> None:
     assert not [line for line in lines if not re.match(r"- \[(lmzoo|bench|rules|results)\] ", line)]
 
 
-COMMAND_LINES = ("lmzoo.cli", "bench.run", "bench.report.__main__", "bench.compare")
+COMMAND_LINES = ("lmzoo.cli", "bench.run", "bench.report.__main__", "bench.compare", "bench.tune")
 
 
 def options_of(command: click.Command) -> Iterator[str]:

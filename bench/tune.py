@@ -1,0 +1,95 @@
+"""The command line of a search: `python -m bench.tune --model lstm-scratch --search-seconds 600`.
+
+Exit status: 0 there is a recipe; 1 no attempt was complete, or something could not be written; 2 bad arguments or
+input; 130 interrupted (Ctrl-C, SIGTERM or SIGHUP), with the best recipe so far written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.ending import end_tidily_on_signals
+from bench.options import folder_options, limit_options, positive, text_options, training_options
+from bench.plan import MAX_TRIALS
+from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain
+from bench.store import WriteError
+from bench.tuning.asked import PROGRAM, search_asked
+from bench.tuning.searching import list_space, run_search
+from lmzoo.arguments import ListOption, OnceCommand
+from lmzoo.errors import LmzooError
+from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status; errors are one line on standard error."""
+    open_closed_streams()
+    never_raise_on_output("replace")
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = command.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=arguments)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return complain(error.format_message(), BAD_INPUT)
+    except WriteError as error:
+        return complain(str(error), SOME_FAILED)
+    except LmzooError as error:
+        return complain(str(error), BAD_INPUT)
+    except (KeyboardInterrupt, click.Abort):
+        return complain("interrupted; attempts that were finished are kept", INTERRUPTED)
+    except OSError as error:
+        # a terminal or pipe that takes no more; attempts are written before anything is told of them
+        drop_stdout()
+        where = error.filename or "standard output"
+        return complain(f"{where}: {error.strerror or error}; attempts that were finished are kept", SOME_FAILED)
+    return int(status or OK)
+
+
+@click.command(cls=OnceCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--model",
+    required=True,
+    cls=ListOption,
+    help="Spec of the model, such as lstm-scratch or ngram:order=5; the options in it are held fixed.",
+)
+@click.option(
+    "--search-seconds",
+    type=float,
+    callback=positive,
+    default=600.0,
+    show_default=True,
+    help="Seconds that the whole search may take, those before --resume included.",
+)
+@click.option("--trials", type=click.IntRange(min=1, max=MAX_TRIALS), help="Configurations to try at most.")
+@click.option("--fix", cls=ListOption, help="More options to hold fixed, such as hidden=512,layers=1.")
+@click.option("--search", cls=ListOption, help="Search these options alone, such as lr,hidden.  [default: all]")
+@click.option("--list-space", "lists_space", is_flag=True, help="Show what would be searched, and end.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the search itself.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1, max=MAX_TRIALS),
+    default=1,
+    show_default=True,
+    help="Trainings of each configuration, with the seeds 0, 1 …; their geometric mean counts.",
+)
+@text_options
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@training_options
+@limit_options
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the search.  [default: results/tune-<id>]")
+@folder_options
+@click.option("--debug", is_flag=True, help="Show what trainings print, and tracebacks.")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Search for the options with which a model learns a text best, by validation text alone."""
+    asked = search_asked(ctx.obj, options)
+    return list_space(asked) if options["lists_space"] else run_search(asked)
+
+
+if __name__ == "__main__":
+    end_tidily_on_signals()
+    sys.exit(main())

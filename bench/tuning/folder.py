@@ -1,0 +1,92 @@
+"""The folder of a search: `tune.json`, a sealed file for each attempt, and `recipe.json`, the best so far."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from bench.records import SCHEMA_VERSION
+from bench.sealed import read_json, read_sealed, schema_version, sealed
+from bench.store import TRIALS, RunStore, StoreError, published_record
+from bench.tuning.attempts import Attempt, Search
+from lmzoo.errors import CorruptFileError, NewerFileError
+
+SEARCH_FILE = "tune.json"
+RECIPE_FILE = "recipe.json"
+
+
+class SearchStore(RunStore):
+    """One search's folder; a context manager that holds it locked, as that of a run is."""
+
+    def write_search(self, search: Search) -> None:
+        self._write(self.folder / SEARCH_FILE, search.model_dump_json(indent=1).encode() + b"\n")
+
+    def write_attempt(self, attempt: Attempt) -> None:
+        """Write an attempt, without the folders of what it was trained on."""
+        trainings = tuple(map(published_record, attempt.trainings))
+        published = attempt.model_copy(update={"trainings": trainings})
+        self._write(self.folder / TRIALS / f"{attempt.number:05}.json", sealed(published))
+
+    def write_recipe(self, content: Mapping[str, Any]) -> None:
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        self._write(self.folder / RECIPE_FILE, text.encode() + b"\n")
+
+    def search(self) -> Search | None:
+        """What was asked of the search that the folder holds; None where it holds none.  Raises `StoreError`."""
+        try:
+            return Search.model_validate(read_json(self.folder / SEARCH_FILE))
+        except FileNotFoundError:
+            return None
+        except (CorruptFileError, ValidationError) as error:
+            raise StoreError(
+                f"{self.folder / SEARCH_FILE} cannot be read, so nobody knows what was asked; use another --out, "
+                "or begin anew with --force"
+            ) from error
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts in the order of their numbers.  One that cannot be read is set aside, as if never made."""
+        found = []
+        for path in sorted((self.folder / TRIALS).glob("*.json")):
+            try:
+                found.append(read_sealed(path, Attempt))
+            except NewerFileError as error:
+                raise self._newer(error) from error
+            except CorruptFileError:
+                aside = self._set_aside(path, "bad")
+                self._warn(f"{TRIALS}/{path.name} cannot be read; it is now {aside.name}")
+        return sorted(found, key=lambda attempt: attempt.number)
+
+    def _check_is_run(self) -> None:
+        """Raise `StoreError` for a folder that holds something else."""
+        if os.path.lexists(self.folder / SEARCH_FILE) or not any(self.folder.iterdir()):
+            return
+        raise StoreError(
+            f"{self.folder} is no search that could be gone on with: it has no {SEARCH_FILE}; use another --out"
+        )
+
+    def _check_version(self) -> None:
+        path = self.folder / SEARCH_FILE
+        try:
+            version = schema_version(read_json(path))
+        except (FileNotFoundError, CorruptFileError):
+            return
+        if version > SCHEMA_VERSION:
+            raise self._newer(f"{path.name} has schema {version}, this version reads up to {SCHEMA_VERSION}")
+
+
+def require_same_search(folder: Path, before: Search, now: Search) -> None:
+    """Raise `StoreError` where what decides the outcomes is not the same as when a search began."""
+    for part in ("asked", "corpus"):
+        held, asked = getattr(before, part), getattr(now, part)
+        different = [name for name in type(held).model_fields if getattr(held, name) != getattr(asked, name)]
+        if different:
+            name = different[0]
+            raise StoreError(
+                f"{folder} is another search: its {name} is {getattr(held, name)}, asked is {getattr(asked, name)}; "
+                "give the same options, or use another --out"
+            )

@@ -1,0 +1,68 @@
+"""The recipe that a search leaves: the best options so far, and how they were found."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from collections.abc import Sequence
+from typing import Any
+
+from bench.records import ModelFacts
+from bench.tuning.attempts import Attempt, Search, best_of
+from lmzoo.registry import find_entry, resolve_config
+from lmzoo.spec import Spec
+
+FORMAT, VERSION = "lmzoo-recipe", 1
+
+
+def recipe_of(spec: Spec, best: ModelFacts, attempts: Sequence[Attempt], search: Search) -> dict[str, Any]:
+    """What `recipe.json` holds.
+
+    Args:
+        spec: the model that the search is for.
+        best: the best attempt's model, every option of it resolved.
+    """
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": spec.name,
+        "options": _own_options(spec, best),
+        "found": _found(attempts, search),
+    }
+
+
+def _own_options(spec: Spec, best: ModelFacts) -> dict[str, Any]:
+    """Every option that a spec of this model may give, without those that are as they are unless given."""
+    fields = dataclasses.fields(resolve_config(spec))
+    fixed = {*find_entry(spec.name).fixed, "recipe"}
+    return {
+        field.name: best.options[field.name]
+        for field in fields
+        if field.name not in fixed and best.options.get(field.name) not in (None, field.default)
+    }
+
+
+def _found(attempts: Sequence[Attempt], search: Search) -> dict[str, Any]:
+    best, corpus, asked = best_of(attempts), search.corpus, search.asked
+    assert best is not None
+    default = next((attempt for attempt in attempts if attempt.number == 0), None)
+    return {
+        "corpus": corpus.name,
+        "corpus_sha256": corpus.sha256,
+        "normalize": corpus.normalize,
+        "tokens": corpus.tokenizer,
+        "documents": corpus.documents,
+        "min_freq": corpus.min_freq,
+        "searched": dict(asked.space),
+        "training": {name: getattr(asked, name) for name in ("budget_s", "epochs", "max_steps", "device", "threads")},
+        "seeds": asked.seeds,
+        "search_seed": asked.seed,
+        "search_seconds_used": round(max(attempt.used_s for attempt in attempts), 1),
+        "n_configurations_tried": len(attempts),
+        "n_pruned": sum(attempt.outcome == "pruned" for attempt in attempts),
+        "n_failed": sum(attempt.outcome == "failed" for attempt in attempts),
+        "valid_perplexity": best.valid_perplexity,
+        "default_valid_perplexity": default.valid_perplexity if default else None,
+        "versions": {**search.environment.versions, "optuna": importlib.metadata.version("optuna")},
+        "code_sha256": search.code_sha256,
+    }

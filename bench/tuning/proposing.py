@@ -7,7 +7,7 @@ there is to keep, and one that was interrupted proposes what it would have propo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.tuning.attempts import Attempt, Report
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-# proposals in a row that are nothing new before the space is taken to hold no more
-MOST_REPEATS = 200
+# proposals in a row that are nothing new: before they are drawn at random, before the space is taken to hold no more
+_REPEATS_BEFORE_CHANCE, MOST_REPEATS = 20, 150
 # attempts at random before there is anything to learn from, and before anything is given up
 _RANDOM_ATTEMPTS = 8
 _COMPLETE_BEFORE_PRUNING = 5
@@ -43,22 +43,20 @@ def propose(
     *,
     seed: int,
     is_possible: Callable[[Mapping[str, Value]], bool],
-    known: Collection[Mapping[str, Value]] = (),
 ) -> dict[str, Value] | None:
     """Values for everything in the space that were not tried yet, or None where nothing new is found.
 
-    Tree-structured Parzen estimators (Bergstra et al. 2011).  What they propose follows from the attempts and the seed.
+    Tree-structured Parzen estimators (Bergstra et al. 2011); chance, where these only repeat what was tried.  What is
+    proposed follows from the attempts and the seed.
 
     Args:
         is_possible: whether a model has such options at all.
-        known: values beyond those of the attempts that are not to be proposed.
     """
     optuna = require_optuna()
-    tried = [*(attempt.options for attempt in attempts), *known]
+    tried = [attempt.options for attempt in attempts]
     for repeat in range(MOST_REPEATS):
-        sampler = optuna.samplers.TPESampler(
-            seed=_derived(seed, len(attempts), repeat), n_startup_trials=_RANDOM_ATTEMPTS
-        )
+        n_random = _RANDOM_ATTEMPTS if repeat < _REPEATS_BEFORE_CHANCE else len(attempts) + 1
+        sampler = optuna.samplers.TPESampler(seed=_derived(seed, len(attempts), repeat), n_startup_trials=n_random)
         study = _study(optuna, space, attempts, sampler=sampler)
         trial = study.ask()
         values = {name: dimension.suggest(trial, name) for name, dimension in space.items()}

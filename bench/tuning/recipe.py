@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bench.records import ModelFacts
@@ -26,20 +26,18 @@ def recipe_of(spec: Spec, best: ModelFacts, attempts: Sequence[Attempt], search:
         "format": FORMAT,
         "version": VERSION,
         "model": spec.name,
-        "options": _own_options(spec, best),
+        "options": _own_options(spec, best, search.asked.space),
         "found": _found(attempts, search),
     }
 
 
-def _own_options(spec: Spec, best: ModelFacts) -> dict[str, Any]:
-    """Every option that a spec of this model may give, without those that are as they are unless given."""
+def _own_options(spec: Spec, best: ModelFacts, searched: Collection[str]) -> dict[str, Any]:
+    """Every option that was given, searched, or filled by the recipe that the search started from."""
     fields = dataclasses.fields(resolve_config(spec))
+    given = {*spec.options, *searched, *(field.name for field in fields if field.default is None)}
     fixed = {*find_entry(spec.name).fixed, "recipe"}
-    return {
-        field.name: best.options[field.name]
-        for field in fields
-        if field.name not in fixed and best.options.get(field.name) not in (None, field.default)
-    }
+    own = [field.name for field in fields if field.name in given - fixed]
+    return {name: best.options[name] for name in own if best.options[name] is not None}
 
 
 def _found(attempts: Sequence[Attempt], search: Search) -> dict[str, Any]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import lmzoo
 from bench import tune
@@ -21,13 +26,14 @@ from bench.tuning.attempts import Attempt, Report, ranking
 from bench.tuning.folder import SearchStore
 from bench.tuning.proposing import importances, is_hopeless, propose
 from bench.tuning.searching import place_of
+from bench.tuning.showing import SearchView
 from bench.tuning.spaces import SPACES, Choice, Numbers, SpaceError, space_of, with_options
 from lmzoo.corpus import corpus_from_texts
 from lmzoo.driver import next_validation_s
 from lmzoo.errors import SpecError
 from lmzoo.registry import MODELS, resolve_config
 from lmzoo.spec import parse_spec
-from tests.bench.stubs import make_record
+from tests.bench.stubs import make_record, make_trial
 
 TEXT = "".join(f"the cat sat on mat {i}\n" for i in range(90))
 Outcome = float | str
@@ -196,31 +202,11 @@ def test_a_corpus_without_its_test_part_is_the_same_otherwise() -> None:
 
 def test_a_trial_without_a_test_text_ends_with_the_validation_text(text: Path) -> None:
     spec = CorpusSpec(name=str(text), with_test=False)
-    (facts,) = answer(_question(spec)).facts
-    trial = told_trial(corpus=spec, corpus_sha256=facts.sha256)
-    record = Trial(trial, lambda: 1.0, lambda _: None).run()
+    corpus = lmzoo.load_corpus(str(text))
+    record = Trial(make_trial("bigram", corpus=spec), lambda: 1.0, lambda _: None).run()
     assert (record.status, record.measured) == ("ok", None)
     assert record.valid is not None
-    assert record.valid.n_tokens == facts.n_valid_tokens
-
-
-def _question(spec: CorpusSpec) -> Any:
-    from bench.records import Question
-
-    return Question(models="bigram", corpora=(spec,), devices=("cpu",))
-
-
-def told_trial(**changes: Any) -> TrialSpec:
-    facts = model_facts(parse_spec("bigram"))
-    values = {
-        "trial_id": "t",
-        "content_key": "k",
-        "model": "bigram",
-        "spec": "bigram",
-        "options": facts.options,
-        "family": "counting",
-    }
-    return TrialSpec(**(values | changes))
+    assert record.valid.n_tokens == corpus.valid.n_tokens
 
 
 class Killed(BaseException):
@@ -600,3 +586,55 @@ def test_a_folder_that_a_newer_version_wrote_is_left_alone(
     path.write_text("{", encoding="utf-8")
     with pytest.raises(Exception, match="cannot be read"):
         SearchStore(tmp_path / "out", mode="resume").search()
+
+
+@pytest.mark.whole
+def test_a_search_in_processes_loads_nothing_heavy_in_its_own(text: Path, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    script = (
+        "import sys; from bench import tune; status = tune.main(sys.argv[1:]);"
+        "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr); sys.exit(status)"
+    )
+    arguments = ["--model", "bigram", "--corpus", str(text), "--trials", "2", "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(tune.__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert not {"torch", "pandas", "matplotlib", "numba", "sqlalchemy"} & set(done.stderr.splitlines()[-1].split())
+    first, second = (attempt.trainings[0] for attempt in attempts_in(tmp_path / "out"))
+    assert (first.trial.model, second.trial.model.partition(":")[0]) == ("bigram", "bigram")
+    assert first.trial.options != second.trial.options
+    assert first.memory is not None
+    assert recipe_in(tmp_path / "out")["found"]["corpus"] == "a text.txt"
+    assert str(tmp_path) not in (tmp_path / "out" / "tune.json").read_text(encoding="utf-8")
+
+
+def test_a_terminal_has_a_bar_and_the_same_lines() -> None:
+    lines = []
+    for is_terminal in (True, False):
+        stream = io.StringIO()
+        view = SearchView(Console(file=stream, force_terminal=is_terminal, width=100, highlight=False), 10.0)
+        done = attempt(0, 2.5, order=3)
+        with view.showing():
+            moved = Moved(trial=make_trial(), phase="training", train_s=1.0, share=0.5, perplexity=3.0)
+            view.moved(0, moved, used_s=5.0)
+            view.tried(done, [done])
+        assert ("searching" in stream.getvalue()) is is_terminal
+        lines.append("[0] the recipe as it is: validation perplexity 2.5" in stream.getvalue())
+    assert lines == [True, True]
+
+
+def test_the_command_at_the_end_asks_for_the_same_text_and_limits(
+    search: Callable[..., int], tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    executor = Told(by_order)
+    assert search(executor, "--trials", "1", "--tokens", "word", "--min-freq", "2", "--normalize", "lower") == 0
+    *_, line = capsys.readouterr().out.splitlines()
+    assert line == (
+        f"python -m bench.run --models ngram --corpus '{text}' --tokens word --normalize lower --documents line "
+        "--min-freq 2"
+    )

@@ -213,7 +213,7 @@ class Killed(BaseException):
     """Ends the process at once, as far as the search can tell."""
 
 
-@pytest.mark.parametrize("n_before", [0, 1, 4])
+@pytest.mark.parametrize("n_before", [0, 1, 4, 8])
 def test_a_search_that_was_killed_goes_on_as_if_it_had_not_been(
     search: Callable[..., int], tmp_path: Path, n_before: int
 ) -> None:

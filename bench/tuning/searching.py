@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+
+from rich.console import Console
 
 from bench import ending, environment, terminal
 from bench.asked import EXECUTORS
@@ -71,13 +73,17 @@ def run_search(asked: SearchAsked, executor: Executor | None = None, watch: Stop
         return complain(f"interrupted; {left}, go on with --resume", INTERRUPTED)
     if best is None:
         return complain(f"no attempt was complete, so there is no recipe; {folder} has the reasons", SOME_FAILED)
-    stdout.print(showing.best_table(attempts))
-    if (mattered := showing.importance_line(importances(space, attempts))) is not None:
-        stdout.print(mattered, soft_wrap=True)
-    stdout.print(f"recipe in {folder / RECIPE_FILE}", soft_wrap=True)
-    stdout.print("read the test text once, at the end:", soft_wrap=True)
+    _show_end(stdout, attempts, space, folder)
     stdout.print(showing.use_line(best.spec, now, answer.corpora[0]), soft_wrap=True)
     return OK
+
+
+def _show_end(console: Console, attempts: Sequence[Attempt], space: Space, folder: Path) -> None:
+    console.print(showing.best_table(attempts))
+    if (mattered := showing.importance_line(importances(space, attempts))) is not None:
+        console.print(mattered, soft_wrap=True)
+    console.print(f"recipe in {folder / RECIPE_FILE}", soft_wrap=True)
+    console.print("read the test text once, at the end:", soft_wrap=True)
 
 
 def list_space(asked: SearchAsked) -> int:

@@ -253,6 +253,7 @@ PARTS: Mapping[str, ModelEntry] = {
 STORED_KINDS: Mapping[str, str] = {
     "ngram": "lmzoo.ngram.model:NgramModel",
     "recurrent": "lmzoo.neural.models:RecurrentModel",
+    "recurrent-cache": "lmzoo.neural.caching:CachingModel",
     "window": "lmzoo.neural.models:WindowModel",
     "transformer": "lmzoo.neural.attending:TransformerModel",
     "skip": "lmzoo.skipping:SkipModel",

@@ -85,7 +85,7 @@ class TransformerModel(NeuralModel[TransformerState]):
     def _newest(self, state: TransformerState) -> Tensor:
         return self._on_device(state.newest_BxH)
 
-    def _histories(self, tokens_BxL: Tokens, state: TransformerState) -> Iterator[tuple[Tensor, TransformerState]]:
+    def histories(self, tokens_BxL: Tokens, state: TransformerState) -> Iterator[tuple[Tensor, TransformerState]]:
         longest = max(self.config.span, _LEAST_CHUNK)
         # the widest arrays are queries, keys and values, the units of a feed-forward layer, and the scores
         n_cells = max(3 * self.config.hidden, self.config.feed_forward, 2 * longest * self.config.heads)

@@ -26,6 +26,7 @@ Schedule = Literal["constant", "cosine", "trapezoid"]
 Variant = Literal["plain", "residual"]
 Softmax = Literal["auto", "full", "sampled"]
 Precision = Literal["float32", "bfloat16"]
+Adapt = Literal["none", "cache"]
 
 # stands for "the recipe decides"; no config keeps it
 FROM_RECIPE: Any = None
@@ -38,6 +39,8 @@ FULL_SOFTMAX_UP_TO = 5_000
 
 # what float32 holds; and no array has as many rows
 _MOST, _MOST_WHOLE = 1e38, 2**31 - 1
+# a state of a cache holds so many outputs for each text
+_MOST_REMEMBERED = 1_000_000
 
 _LEAST: Mapping[str, int] = {
     "samples": 1,
@@ -49,6 +52,7 @@ _LEAST: Mapping[str, int] = {
     "batch_size": 1,
     "num_steps": 1,
     "context_size": 1,
+    "adapt_size": 1,
     "lr": 0,
     "clip": 0,
     "weight_decay": 0,
@@ -140,6 +144,9 @@ class RecurrentConfig(TrainingConfig):
         weight_drop: share of the weights between states that is dropped for each batch (Wan et al. 2013, Merity et al.
             2018); of the cells written out here.
         locked: one mask of dropout for all steps of a batch (Gal & Ghahramani 2016); otherwise one for each step.
+        adapt: how the trained network learns from the text that it scores: none, or cache (what followed outputs like
+            the present one is likelier).
+        adapt_size: tokens that adapt=cache remembers.
     """
 
     cell: CellName = "lstm"
@@ -154,6 +161,8 @@ class RecurrentConfig(TrainingConfig):
     tie: bool = FROM_RECIPE
     weight_drop: float = FROM_RECIPE
     locked: bool = FROM_RECIPE
+    adapt: Adapt = "none"
+    adapt_size: int = 2000
 
     def __post_init__(self) -> None:
         _check_choices(self, ("cell", "kernel"))
@@ -179,6 +188,8 @@ class RecurrentConfig(TrainingConfig):
                 f"tie=true needs embedding = hidden, got embedding={self.embedding} and hidden={self.hidden}"
             )
         _check_sampling(self)
+        if self.adapt_size > _MOST_REMEMBERED:
+            raise OptionValueError(f"adapt_size must be at most {_MOST_REMEMBERED}, got {self.adapt_size}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,7 +150,7 @@ class NeuralModel(ABC, Generic[State]):
         """Raise `TokenError` for a state that is none of this model's."""
 
     @abstractmethod
-    def _histories(self, tokens_BxL: Tokens, state: State) -> Iterator[tuple[Tensor, State]]:
+    def histories(self, tokens_BxL: Tokens, state: State) -> Iterator[tuple[Tensor, State]]:
         """What the output layer reads before each token, (B, M, H) for the next M tokens, and the state after them."""
 
     @abstractmethod
@@ -165,7 +165,7 @@ class NeuralModel(ABC, Generic[State]):
     def _logprobs(self, tokens_BxL: Tokens, state: State) -> tuple[LogProbs, State]:
         out_BxL = np.empty(tokens_BxL.shape, np.float32)
         start = 0
-        for hidden_BxMxH, state_after in self._histories(tokens_BxL, state):
+        for hidden_BxMxH, state_after in self.histories(tokens_BxL, state):
             state = state_after
             end = start + hidden_BxMxH.shape[1]
             targets_N = torch.from_numpy(tokens_BxL[:, start:end].astype(np.int64).reshape(-1)).to(self.network.device)
@@ -183,7 +183,7 @@ class NeuralModel(ABC, Generic[State]):
         tokens_BxL = self._checked(tokens_BxL, state)
         out_BxLxV = np.empty((*tokens_BxL.shape, len(self.vocab)), np.float32)
         start = 0
-        for hidden_BxMxH, _ in self._histories(tokens_BxL, state):
+        for hidden_BxMxH, _ in self.histories(tokens_BxL, state):
             end = start + hidden_BxMxH.shape[1]
             whole = [logprobs_NxV for _, logprobs_NxV in self._distributions(hidden_BxMxH.flatten(0, 1))]
             out_BxLxV[:, start:end] = torch.cat(whole).reshape(len(out_BxLxV), end - start, -1).cpu().numpy()
@@ -307,7 +307,7 @@ class RecurrentModel(NeuralModel[RecurrentState]):
         # a writable copy: torch warns of read-only arrays
         return torch.from_numpy(state.values_SxKxBxH[0, -1].copy()).to(self.network.device)
 
-    def _histories(self, tokens_BxL: Tokens, state: RecurrentState) -> Iterator[tuple[Tensor, RecurrentState]]:
+    def histories(self, tokens_BxL: Tokens, state: RecurrentState) -> Iterator[tuple[Tensor, RecurrentState]]:
         # the widest arrays are the gates and the one-hot inputs
         n_inputs = len(self.vocab) if self.config.input == "onehot" else self.config.embedding
         for span in self._chunks(tokens_BxL, max(4 * self.config.hidden, n_inputs)):
@@ -370,7 +370,7 @@ class WindowModel(NeuralModel[WindowState]):
     def _newest(self, state: WindowState) -> Tensor:
         return cast(Tensor, self.network(torch.from_numpy(state.tokens_BxC.copy()).to(self.network.device)))
 
-    def _histories(self, tokens_BxL: Tokens, state: WindowState) -> Iterator[tuple[Tensor, WindowState]]:
+    def histories(self, tokens_BxL: Tokens, state: WindowState) -> Iterator[tuple[Tensor, WindowState]]:
         size = self.config.context_size
         known = np.concatenate((state.tokens_BxC, tokens_BxL), axis=1, dtype=np.int64)
         windows_BxL1xC = np.lib.stride_tricks.sliding_window_view(known, size, axis=1)

@@ -116,7 +116,10 @@ def test_a_mixture_is_as_exact_as_its_least_exact_part(kind: str, corpora: dict[
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("spec", [*(f"{name}:hidden=8" for name in NEURAL), "mlp:variant=residual,hidden=8"])
+@pytest.mark.parametrize(
+    "spec",
+    [*(f"{name}:hidden=8" for name in NEURAL), "mlp:variant=residual,hidden=8", "lstm-scratch:hidden=8,adapt=cache"],
+)
 def test_every_neural_model_is_right(spec: str, corpora: dict[str, Corpus]) -> None:
     assert_right(spec, corpora["char"])
 

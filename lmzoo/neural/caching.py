@@ -24,7 +24,7 @@ Wide = npt.NDArray[np.float64]
 
 # without validation text
 DEFAULT_SHARE, DEFAULT_SHARPNESS = 0.05, 0.3
-_SHARPNESSES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+_SHARPNESSES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 _SHARES = tuple(np.linspace(0.0, 0.6, 61).tolist())
 # the rates are fitted on so many tokens of validation text at most
 FIT_TOKENS = 10_000
@@ -150,11 +150,10 @@ class CachingModel:
         return np.exp(plain_1xL[0].astype(np.float64)), cached_SxL, after
 
     def _next_V(self, row: Remembered) -> Floats:
-        plain_V = self.plain.next_logprobs(row.state)[0]
+        plain_V: Floats = self.plain.next_logprobs(row.state)[0]
         is_kept_1xM = (row.tokens_M != self.vocab.bos_id)[None]
         if not is_kept_1xM.any():
-            found: Floats = plain_V
-        return found
+            return plain_V
         query_1xH = row.state.values_SxKxBxH[0, -1]
         weight_M = _weights(query_1xH @ row.keys_MxH.T, is_kept_1xM, self.sharpness)[0]
         cached_V = np.bincount(row.tokens_M, weight_M, len(self.vocab)) / weight_M.sum()

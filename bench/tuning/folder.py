@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +11,10 @@ from pydantic import ValidationError
 
 from bench.records import SCHEMA_VERSION
 from bench.sealed import read_json, read_sealed, schema_version, sealed
-from bench.store import TRIALS, RunStore, StoreError, published_record
+from bench.store import TRIALS, RunStore, StoreError, WriteError, published_record
 from bench.tuning.attempts import Attempt, Search
-from lmzoo.errors import CorruptFileError, NewerFileError
+from lmzoo.errors import CorruptFileError, NewerFileError, StorageError
+from lmzoo.neural.recipes import write_recipe
 
 SEARCH_FILE = "tune.json"
 RECIPE_FILE = "recipe.json"
@@ -32,9 +32,11 @@ class SearchStore(RunStore):
         published = attempt.model_copy(update={"trainings": trainings})
         self._write(self.folder / TRIALS / f"{attempt.number:05}.json", sealed(published))
 
-    def write_recipe(self, content: Mapping[str, Any]) -> None:
-        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-        self._write(self.folder / RECIPE_FILE, text.encode() + b"\n")
+    def write_recipe(self, model: str, options: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+        try:
+            write_recipe(self.folder / RECIPE_FILE, model, options, found)
+        except StorageError as error:
+            raise WriteError(f"{error}; what was finished is safe, go on with --resume") from error
 
     def search(self) -> Search | None:
         """What was asked of the search that the folder holds; None where it holds none.  Raises `StoreError`."""

@@ -5,30 +5,36 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.records import ModelFacts
 from bench.tuning.attempts import Attempt, Search, best_of
-from lmzoo.registry import find_entry, resolve_config
-from lmzoo.spec import Spec
+from bench.tuning.spaces import with_options
+from lmzoo.registry import family_of, find_entry, resolve_config
+from lmzoo.spec import Spec, parse_spec
 
-FORMAT, VERSION = "lmzoo-recipe", 1
 
-
-def recipe_of(spec: Spec, best: ModelFacts, attempts: Sequence[Attempt], search: Search) -> dict[str, Any]:
-    """What `recipe.json` holds.
+def recipe_of(
+    spec: Spec, best: ModelFacts, attempts: Sequence[Attempt], search: Search
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the recipe, and how they were found.
 
     Args:
         spec: the model that the search is for.
         best: the best attempt's model, every option of it resolved.
     """
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "model": spec.name,
-        "options": _own_options(spec, best, search.asked.space),
-        "found": _found(attempts, search),
-    }
+    return _own_options(spec, best, search.asked.space), _found(attempts, search)
+
+
+def spec_of_recipe(spec: Spec, path: Path, best: Attempt) -> str:
+    """The spec that has the options of the recipe file: a network names the file, other models have no recipes."""
+    if family_of(spec) != "neural":
+        return best.spec
+    defaults = {field.name: field.default for field in dataclasses.fields(resolve_config(spec))}
+    # a recipe fills only what has no default of its own
+    beside = {name: value for name, value in spec.options.items() if name != "recipe" and defaults[name] is not None}
+    return with_options(parse_spec(spec.name), {"recipe": str(path), **beside})
 
 
 def _own_options(spec: Spec, best: ModelFacts, searched: Collection[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from bench.tuning.asked import SearchAsked
 from bench.tuning.attempts import Asked, Attempt, Outcome, Report, Search, best_of, perplexity_of
 from bench.tuning.folder import RECIPE_FILE, SearchStore, require_same_search
 from bench.tuning.proposing import importances, is_hopeless, propose, require_optuna
-from bench.tuning.recipe import recipe_of
+from bench.tuning.recipe import recipe_of, spec_of_recipe
 from bench.tuning.spaces import Space, Value, space_of, with_options
 from lmzoo.budget import Stopwatch
 from lmzoo.driver import FIRST_VALIDATION_S, VALIDATIONS_PER_DOUBLING
@@ -74,7 +74,8 @@ def run_search(asked: SearchAsked, executor: Executor | None = None, watch: Stop
     if best is None:
         return complain(f"no attempt was complete, so there is no recipe; {folder} has the reasons", SOME_FAILED)
     _show_end(stdout, attempts, space, folder)
-    stdout.print(showing.use_line(best.spec, now, answer.corpora[0]), soft_wrap=True)
+    model = spec_of_recipe(asked.spec, folder / RECIPE_FILE, best)
+    stdout.print(showing.use_line(model, now, answer.corpora[0]), soft_wrap=True)
     return OK
 
 
@@ -247,7 +248,8 @@ class _Search:
             best = best_of(self._attempts)
             if best is not None:
                 facts = model_facts(parse_spec(best.spec))
-                self._store.write_recipe(recipe_of(self._asked.spec, facts, self._attempts, self._search))
+                options, found = recipe_of(self._asked.spec, facts, self._attempts, self._search)
+                self._store.write_recipe(self._asked.spec.name, options, found)
         self._view.tried(attempt, self._attempts)
 
 

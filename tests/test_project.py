@@ -29,6 +29,7 @@ MAX_LINES = 400
 LMZOO_ORDER = (
     "errors",
     "files",
+    "recipe_files",
     "container",
     "streams",
     "fonts",
@@ -69,7 +70,6 @@ LMZOO_ORDER = (
     "adapters",
     "catalogue",
     "packages",
-    "recipe_files",
     "registry",
     "storage",
     "checkpoints",

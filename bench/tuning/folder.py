@@ -14,7 +14,7 @@ from bench.sealed import read_json, read_sealed, schema_version, sealed
 from bench.store import TRIALS, RunStore, StoreError, WriteError, published_record
 from bench.tuning.attempts import Attempt, Search
 from lmzoo.errors import CorruptFileError, NewerFileError, StorageError
-from lmzoo.neural.recipes import write_recipe
+from lmzoo.recipe_files import write_recipe
 
 SEARCH_FILE = "tune.json"
 RECIPE_FILE = "recipe.json"

@@ -11,7 +11,7 @@ from typing import Any
 from bench.records import ModelFacts
 from bench.tuning.attempts import Attempt, Search, best_of
 from bench.tuning.spaces import with_options
-from lmzoo.registry import family_of, find_entry, resolve_config
+from lmzoo.registry import find_entry, resolve_config
 from lmzoo.spec import Spec, parse_spec
 
 
@@ -27,14 +27,9 @@ def recipe_of(
     return _own_options(spec, best, search.asked.space), _found(attempts, search)
 
 
-def spec_of_recipe(spec: Spec, path: Path, best: Attempt) -> str:
-    """The spec that has the options of the recipe file: a network names the file, other models have no recipes."""
-    if family_of(spec) != "neural":
-        return best.spec
-    defaults = {field.name: field.default for field in dataclasses.fields(resolve_config(spec))}
-    # a recipe fills only what has no default of its own
-    beside = {name: value for name, value in spec.options.items() if name != "recipe" and defaults[name] is not None}
-    return with_options(parse_spec(spec.name), {"recipe": str(path), **beside})
+def spec_of_recipe(spec: Spec, path: Path) -> str:
+    """The spec that has the options of the recipe file, those that were given among them."""
+    return with_options(parse_spec(spec.name), {"recipe": str(path)})
 
 
 def _own_options(spec: Spec, best: ModelFacts, searched: Collection[str]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def run_search(asked: SearchAsked, executor: Executor | None = None, watch: Stop
     if best is None:
         return complain(f"no attempt was complete, so there is no recipe; {folder} has the reasons", SOME_FAILED)
     _show_end(stdout, attempts, space, folder)
-    model = spec_of_recipe(asked.spec, folder / RECIPE_FILE, best)
+    model = spec_of_recipe(asked.spec, folder / RECIPE_FILE)
     stdout.print(showing.use_line(model, now, answer.corpora[0]), soft_wrap=True)
     return OK
 

@@ -79,13 +79,17 @@ def _powers(*values: int) -> Choice:
     return Choice(values=values)
 
 
+_DROPOUTS = Choice(values=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
 _TRAINING: Space = {
     "lr": Numbers(low=5e-4, high=0.05, log=True),
     "batch_size": _powers(8, 16, 32, 64),
-    "optimizer": Choice(values=("adam",)),
     "clip": Choice(values=(0.25, 0.5, 1.0, 2.0, 5.0)),
-    "dropout": Choice(values=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5)),
-    "schedule": Choice(values=("constant", "cosine")),
+    "dropout_input": _DROPOUTS,
+    "dropout_hidden": _DROPOUTS,
+    "dropout_output": _DROPOUTS,
+    "schedule": Choice(values=("constant", "cosine", "trapezoid")),
+    "averaging": Choice(values=(0.0, 4.0, 8.0, 16.0)),
+    "label_smoothing": Choice(values=(0.0, 0.01, 0.03)),
 }
 # by the class of a model's options
 SPACES: Mapping[str, Space] = {
@@ -95,6 +99,8 @@ SPACES: Mapping[str, Space] = {
         "layers": _powers(1, 2),
         "embedding": _powers(16, 32, 64, 128, 256),
         "num_steps": _powers(16, 32, 64, 96),
+        "num_steps_spread": Choice(values=(0.0, 0.3)),
+        "weight_drop": _DROPOUTS,
     },
     "WindowConfig": {
         **_TRAINING,
@@ -137,7 +143,9 @@ def space_of(spec: Spec, default: Mapping[str, Value], *, only: Sequence[str] = 
     if table is None:
         known = "networks such as lstm-scratch, and counting models such as ngram"
         raise SpaceError(f"there is no search space for {spec.name}; there are for {known}")
-    free = {name: dimension for name, dimension in table.items() if name not in {*entry.fixed, *spec.options}}
+    # torch's layers take their weights as they are
+    settled = {*entry.fixed, *spec.options, *(["weight_drop"] if entry.fixed.get("kernel") == "library" else [])}
+    free = {name: dimension for name, dimension in table.items() if name not in settled}
     unknown = next((name for name in only if name not in free), None)
     if unknown is not None:
         why = "is fixed in the model" if unknown in table else "is not among what is searched"

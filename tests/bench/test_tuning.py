@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import os
 import subprocess
 import sys
@@ -150,7 +151,10 @@ def test_the_first_attempt_is_what_was_given_and_the_recipe_is_the_best(
     assert (found["n_configurations_tried"], found["n_failed"]) == (12, 0)
     told = capsys.readouterr()
     assert "The best of 12 configurations" in told.out
-    assert f"--models {best.spec} --corpus" in told.out
+    (command,) = [line for line in told.out.splitlines() if line.startswith("python -m bench.run")]
+    (typed,) = re.findall(r"--models (.*) --corpus", command)
+    # the file stands for the options of the best attempt
+    assert resolve_config(typed) == resolve_config(best.spec)
     assert told.err.startswith("[0] the recipe as it is: validation perplexity 3\n[1] ")
 
 
@@ -633,6 +637,6 @@ def test_the_command_at_the_end_asks_for_the_same_text_and_limits(
     assert search(executor, "--trials", "1", "--tokens", "word", "--min-freq", "2", "--normalize", "lower") == 0
     *_, line = capsys.readouterr().out.splitlines()
     assert line == (
-        f"python -m bench.run --models ngram --corpus '{text}' --tokens word --normalize lower --documents line "
-        "--min-freq 2"
+        f"python -m bench.run --models ngram:recipe={tmp_path / 'out' / 'recipe.json'} --corpus '{text}' "
+        "--tokens word --normalize lower --documents line --min-freq 2"
     )

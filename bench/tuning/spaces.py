@@ -143,9 +143,7 @@ def space_of(spec: Spec, default: Mapping[str, Value], *, only: Sequence[str] = 
     if table is None:
         known = "networks such as lstm-scratch, and counting models such as ngram"
         raise SpaceError(f"there is no search space for {spec.name}; there are for {known}")
-    # torch's layers take their weights as they are
-    settled = {*entry.fixed, *spec.options, *(["weight_drop"] if entry.fixed.get("kernel") == "library" else [])}
-    free = {name: dimension for name, dimension in table.items() if name not in settled}
+    free = {name: dimension for name, dimension in table.items() if name not in {*entry.fixed, *spec.options}}
     unknown = next((name for name in only if name not in free), None)
     if unknown is not None:
         why = "is fixed in the model" if unknown in table else "is not among what is searched"

@@ -142,7 +142,7 @@ class RecurrentConfig(TrainingConfig):
             Merity et al. 2018, section 5).
         tie: the output weights are the embeddings (Press & Wolf 2017, Inan et al. 2017), so embedding = hidden.
         weight_drop: share of the weights between states that is dropped for each batch (Wan et al. 2013, Merity et al.
-            2018); of the cells written out here.
+            2018).
         locked: one mask of dropout for all steps of a batch (Gal & Ghahramani 2016); otherwise one for each step.
         adapt: how the trained network learns from the text that it scores: none, or cache (what followed outputs like
             the present one is likelier).
@@ -181,8 +181,6 @@ class RecurrentConfig(TrainingConfig):
             raise OptionValueError(
                 "input=lookup needs embedding above 0 here: torch's own layers take vectors, not ids"
             )
-        if self.kernel == "library" and self.weight_drop:
-            raise OptionValueError("weight_drop is for the cells written out here (-scratch), not for torch's layers")
         if self.tie and self.embedding != self.hidden:
             raise OptionValueError(
                 f"tie=true needs embedding = hidden, got embedding={self.embedding} and hidden={self.hidden}"

@@ -10,6 +10,13 @@ from torch import Tensor, nn
 from lmzoo.neural.cells import States, one_hot
 
 LAYERS: Mapping[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+# what these layers call, by the name they have for it
+_CALLS: Mapping[str, Callable[..., tuple[Tensor, ...]]] = {
+    "RNN_TANH": torch.rnn_tanh,
+    "RNN_RELU": torch.rnn_relu,
+    "GRU": torch.gru,
+    "LSTM": torch.lstm,
+}
 
 
 class LibraryLayer(nn.Module):
@@ -35,13 +42,28 @@ class LibraryLayer(nn.Module):
         embedding: Tensor | None = None,
         drop: Callable[[Tensor], Tensor] | None = None,
     ) -> tuple[Tensor, States]:
-        """Outputs (T, B, H) and the states (B, H) after the last step, of vectors (T, B, I) or of ids (T, B)."""
+        """Outputs (T, B, H) and the states (B, H) after the last step, of vectors (T, B, I) or of ids (T, B).
+
+        Args:
+            drop: what is done to the weights between states, for all steps.
+        """
         if not inputs.is_floating_point():
             inputs = one_hot(inputs, self.weights()["weight_ih"])
         before = tuple(s_BxH.unsqueeze(0).contiguous() for s_BxH in states)
-        outputs_TxBxH, after = self.kernel(inputs, before if len(before) > 1 else before[0])
-        after = after if isinstance(after, tuple) else (after,)
+        outputs_TxBxH, *after = self._call(inputs, before, drop)
         return outputs_TxBxH, tuple(s_1xBxH.squeeze(0) for s_1xBxH in after)
+
+    def _call(
+        self, inputs_TxBxI: Tensor, before: States, drop: Callable[[Tensor], Tensor] | None
+    ) -> tuple[Tensor, ...]:
+        if drop is None:
+            outputs_TxBxH, after = self.kernel(inputs_TxBxI, before if len(before) > 1 else before[0])
+            return outputs_TxBxH, *(after if isinstance(after, tuple) else (after,))
+        # the layer itself knows only the weights that it holds
+        weights = [drop(w) if name == "weight_hh" else w for name, w in self.weights().items()]
+        state = before if len(before) > 1 else before[0]
+        # with biases, of one layer, without dropout of torch's own, in training, one way, steps first
+        return _CALLS[self.kernel.mode](inputs_TxBxI, state, weights, True, 1, 0.0, True, False, False)
 
     def compact(self) -> None:
         """Lay the weights side by side, as cuDNN wants them after every move; it warns at each call otherwise."""

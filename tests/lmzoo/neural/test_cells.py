@@ -298,10 +298,11 @@ def test_dropout_that_is_not_locked_has_a_mask_for_each_step() -> None:
     assert float((dropped == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
 
 
-@pytest.mark.parametrize("impl", ["fused", "loop"])
-def test_dropped_weights_are_those_of_a_layer_without_them(impl: str) -> None:
+@pytest.mark.parametrize("cell", list(CELLS))
+@pytest.mark.parametrize(("kernel", "impl"), [("scratch", "fused"), ("scratch", "loop"), ("library", "fused")])
+def test_dropped_weights_are_those_of_a_layer_without_them(kernel: str, impl: str, cell: str) -> None:
     """All steps of a batch are those of a layer whose weights between states lack what was dropped."""
-    made = network("scratch", impl=impl)
+    made = network(kernel, cell, impl=impl)
     ids, dropout = torch.randint(2, 5, (T, B)), Dropout(0.5, generator())
     outputs, _ = made(ids, made.zero_state(B), Dropouts(weights=dropout))
     (layer,) = made.recurrent_layers()

@@ -254,6 +254,7 @@ STORED_KINDS: Mapping[str, str] = {
     "ngram": "lmzoo.ngram.model:NgramModel",
     "recurrent": "lmzoo.neural.models:RecurrentModel",
     "recurrent-cache": "lmzoo.neural.caching:CachingModel",
+    "recurrent-dynamic": "lmzoo.neural.dynamic:DynamicModel",
     "window": "lmzoo.neural.models:WindowModel",
     "transformer": "lmzoo.neural.attending:TransformerModel",
     "skip": "lmzoo.skipping:SkipModel",

@@ -29,7 +29,7 @@ from lmzoo.errors import (
     require_whole,
 )
 from lmzoo.evaluation import evaluate
-from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer, device_of, move
+from lmzoo.interface import LanguageModel, Progress, Resumable, Storable, Trainer, device_of, has_finite_weights, move
 from lmzoo.registry import create_coder, create_trainer, family_of, resolve_config
 from lmzoo.spec import Spec, as_spec
 from lmzoo.tally import Tally
@@ -62,8 +62,8 @@ class Validation:
 class Training:
     """One training, driven: iterate over its validations, then take `model`.
 
-    Under a budget of seconds the weights of the best validation are kept, otherwise the last ones.  The watch of the
-    budget runs only inside the trainer.
+    Under a budget of seconds the weights of the best validation are kept, otherwise the last ones, as those of a
+    model that becomes adaptive at the end.  The watch of the budget runs only inside the trainer.
     """
 
     def __init__(self, trainer: Trainer, corpus: Corpus, budget: Budget, *, seed: int = 0) -> None:
@@ -77,6 +77,7 @@ class Training:
         self._rng = np.random.default_rng(seed)
         self._best: tuple[float, bytes | None] = (math.inf, None)
         self._validated_s = 0.0
+        self._was_adaptive = False
 
     def __iter__(self) -> Iterator[Validation]:
         """Train to the end of the budget, yielding at each scheduled validation; the clock is paused meanwhile."""
@@ -162,7 +163,9 @@ class Training:
         if self._best[1] is not None:
             return self.model
         is_chosen = self.budget.seconds is not None
-        return None if is_chosen or not self.progress.steps or not _is_finite(self.trainer.model) else self.model
+        return (
+            None if is_chosen or not self.progress.steps or not has_finite_weights(self.trainer.model) else self.model
+        )
 
     def _evaluated(self, split: Split) -> Tally:
         # what overflows is told by the error
@@ -196,15 +199,13 @@ class Training:
         return validation
 
     def _keep_best(self, validation: Validation) -> None:
-        if validation.perplexity <= self._best[0]:
+        # what has begun to adapt was asked for, and fitted to the last weights: a plain model never takes its place
+        has_begun = self.trainer.model.is_adaptive and not self._was_adaptive
+        self._was_adaptive = self.trainer.model.is_adaptive
+        if has_begun or validation.perplexity <= self._best[0]:
             # the last weights need no copy: the trainer itself still holds them
             kept = None if validation.is_last else storage.to_bytes(self.trainer.model)
             self._best = (validation.perplexity, kept)
-
-
-def _is_finite(model: LanguageModel[Any]) -> bool:
-    arrays = model.to_parts()[1].values() if isinstance(model, Storable) else ()
-    return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
 class LastingTraining(Training):

@@ -235,3 +235,9 @@ def move(model: LanguageModel[Any], device: str) -> None:
     own = getattr(model, "move_to", None)
     if own is not None:
         own(device)
+
+
+def has_finite_weights(model: LanguageModel[Any]) -> bool:
+    """Whether all numbers of a model are finite; so are those of a model that cannot be stored."""
+    arrays = model.to_parts()[1].values() if isinstance(model, Storable) else ()
+    return all(bool(np.isfinite(array).all()) for array in arrays)

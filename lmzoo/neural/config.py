@@ -26,7 +26,7 @@ Schedule = Literal["constant", "cosine", "trapezoid"]
 Variant = Literal["plain", "residual"]
 Softmax = Literal["auto", "full", "sampled"]
 Precision = Literal["float32", "bfloat16"]
-Adapt = Literal["none", "cache"]
+Adapt = Literal["none", "cache", "dynamic"]
 
 # stands for "the recipe decides"; no config keeps it
 FROM_RECIPE: Any = None
@@ -53,6 +53,7 @@ _LEAST: Mapping[str, int] = {
     "num_steps": 1,
     "context_size": 1,
     "adapt_size": 1,
+    "adapt_steps": 2,
     "lr": 0,
     "clip": 0,
     "weight_decay": 0,
@@ -145,8 +146,9 @@ class RecurrentConfig(TrainingConfig):
             2018).
         locked: one mask of dropout for all steps of a batch (Gal & Ghahramani 2016); otherwise one for each step.
         adapt: how the trained network learns from the text that it scores: none, or cache (what followed outputs like
-            the present one is likelier).
+            the present one is likelier), or dynamic (its weights go on learning).
         adapt_size: tokens that adapt=cache remembers.
+        adapt_steps: tokens of a segment, after each of which adapt=dynamic takes a step.
     """
 
     cell: CellName = "lstm"
@@ -163,6 +165,7 @@ class RecurrentConfig(TrainingConfig):
     locked: bool = FROM_RECIPE
     adapt: Adapt = "none"
     adapt_size: int = 2000
+    adapt_steps: int = 20
 
     def __post_init__(self) -> None:
         _check_choices(self, ("cell", "kernel"))

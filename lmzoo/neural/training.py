@@ -20,8 +20,8 @@ from lmzoo.compiled import VARIABLE, can_be_used
 from lmzoo.corpus import Split
 from lmzoo.errors import DivergedError, LmzooError, TooShortError, TrainingMismatchError, VocabularyMismatchError
 from lmzoo.interface import Arrays, Progress
+from lmzoo.neural.adapting import AdaptiveModel, adaptive
 from lmzoo.neural.attending import TransformerModel
-from lmzoo.neural.caching import CachingModel, fitted
 from lmzoo.neural.checkpoint import Place, Standing, epochs
 from lmzoo.neural.config import Config, RecurrentConfig, TransformerConfig, WindowConfig, resolved_softmax
 from lmzoo.neural.devices import Queue, algorithms, find_device, require_deterministic
@@ -89,12 +89,12 @@ class NeuralTrainer:
         self._model.move_to(device)
         # where weights are averaged, those that take the steps stand apart from those that are scored
         self._trained = copy.deepcopy(self._model) if config.averaging else self._model
-        self._adapting: CachingModel | None = None
+        self._adapting: AdaptiveModel | None = None
         self._standing: Standing | None = None
         self._resumed: Standing | None = None
 
     @property
-    def model(self) -> TrainedModel | CachingModel:
+    def model(self) -> TrainedModel | AdaptiveModel:
         """The model in training: uniform until `steps` has begun; adaptive, where asked for, once it has ended."""
         return self._adapting or self._model
 
@@ -136,8 +136,8 @@ class NeuralTrainer:
             yield Progress(tokens=standing.tokens, steps=step, loss_nats=loss_nats)
         if not all(bool(weight.isfinite().all()) for weight in weights):
             raise DivergedError(standing.steps)
-        if isinstance(self._model, RecurrentModel) and self._model.config.adapt == "cache":
-            self._adapting = fitted(self._model, valid)
+        if isinstance(self._model, RecurrentModel):
+            self._adapting = adaptive(self._model, train, valid, budget)
 
     def checkpoint(self) -> tuple[dict[str, Any], Arrays]:
         """All that decides what follows the last step, as JSON values and arrays of its own."""

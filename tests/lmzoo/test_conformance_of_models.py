@@ -118,7 +118,12 @@ def test_a_mixture_is_as_exact_as_its_least_exact_part(kind: str, corpora: dict[
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "spec",
-    [*(f"{name}:hidden=8" for name in NEURAL), "mlp:variant=residual,hidden=8", "lstm-scratch:hidden=8,adapt=cache"],
+    [
+        *(f"{name}:hidden=8" for name in NEURAL),
+        "mlp:variant=residual,hidden=8",
+        "lstm-scratch:hidden=8,adapt=cache",
+        "gru-scratch:hidden=8,adapt=dynamic,adapt_steps=3",
+    ],
 )
 def test_every_neural_model_is_right(spec: str, corpora: dict[str, Corpus]) -> None:
     assert_right(spec, corpora["char"])

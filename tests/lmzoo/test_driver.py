@@ -128,6 +128,21 @@ class TestKept:
         assert training.model is training.trainer.model
         assert self.p_of(training) == pytest.approx(0.9)
 
+    @pytest.mark.parametrize(("adaptive_from", "kept"), [(0.6, 0.6), (0.3, 0.9), (2.0, 0.9)])
+    def test_a_plain_model_never_takes_the_place_of_one_that_becomes_adaptive(self, adaptive_from, kept):
+        """Whether it was better or not; among adaptive ones the best is kept, as among plain ones."""
+        script = [0.3, 0.9, 0.6]
+        training, _ = scripted(script, seconds=3.0)
+
+        def model_of(p):
+            model = FixedModel(CORPUS.vocab, {"a": p})
+            model.is_adaptive = adaptive_from in script[: script.index(p) + 1]
+            return model
+
+        training.trainer._model = model_of
+        list(training)
+        assert self.p_of(training) == pytest.approx(kept)
+
     def test_the_best_weights_go_back_to_the_device_they_were_trained_on(self, monkeypatch):
         moved = []
         monkeypatch.setattr(FixedModel, "device", "cuda:1", raising=False)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lmzoo.evaluation import evaluate, evaluate_blocks
     from lmzoo.ids import split_from_ids
     from lmzoo.interface import Coder, LanguageModel, Trainer
+    from lmzoo.mixing import mix
     from lmzoo.ngram.questions import NgramCounts
     from lmzoo.ngram.sparsity import sparsity
     from lmzoo.ngram.streaming import train_ngram
@@ -52,6 +53,7 @@ _HOMES = {
     "evaluate_blocks": "evaluation",
     "load": "storage",
     "load_corpus": "corpus",
+    "mix": "mixing",
     "rank": "sampling",
     "read_model": "registry",
     "sample": "sampling",
@@ -86,6 +88,7 @@ __all__ = [
     "evaluate_blocks",
     "load",
     "load_corpus",
+    "mix",
     "rank",
     "read_model",
     "sample",

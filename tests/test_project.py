@@ -71,6 +71,7 @@ LMZOO_ORDER = (
     "catalogue",
     "packages",
     "registry",
+    "mixing",
     "storage",
     "checkpoints",
     "driver",

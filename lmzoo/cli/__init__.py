@@ -26,6 +26,7 @@ from lmzoo.cli import (  # noqa: F401
     describing,
     info,
     listing,
+    mixing,
     ranking,
     scoring,
     training,

@@ -61,7 +61,7 @@ class MixtureTrainer:
         }
         names = list(self.config.parts)
         latest: dict[int, Progress] = {}
-        whole, part = _HeldOut(valid), _HeldOut(valid.head(_REFIT_TOKENS))
+        whole, part = HeldOut(valid), HeldOut(valid.head(_REFIT_TOKENS))
         fitted_at = -1.0
         while running:
             for k in list(running):
@@ -86,17 +86,29 @@ class MixtureTrainer:
     def _progress(self, latest: Mapping[int, Progress]) -> Progress:
         return Progress(tokens=sum(p.tokens for p in latest.values()), steps=max(p.steps for p in latest.values()))
 
-    def _fit(self, held_out: _HeldOut, running: frozenset[int]) -> None:
+    def _fit(self, held_out: HeldOut, running: frozenset[int]) -> None:
         """Weights anew; those parts change still that are `running`."""
         models = [trainer.model for trainer in self._trainers]
-        if self.config.kind == "loglinear":
-            parts = held_out.distributions(models, running)
-            self._weights_K = fit_loglinear(parts, held_out.fitting_head(models).ids_N)
-            return
-        logprobs_MxK = held_out.logprobs(models, running)
-        self._weights_K = fit_linear(logprobs_MxK)
-        if self.config.by_context:
-            self._contexts = fit_contexts(logprobs_MxK, held_out.keys(models, running))
+        self._weights_K, self._contexts = fitted_weights(models, held_out, self.config, running)
+
+
+def fitted_weights(
+    models: Sequence[LanguageModel[Any]],
+    held_out: HeldOut,
+    config: MixtureConfig,
+    running: frozenset[int] = frozenset(),
+) -> tuple[Floats, ContextWeights | None]:
+    """The weights of a mixture, and those by context where the config wants them.
+
+    Args:
+        running: places of those models that change still.
+    """
+    if config.kind == "loglinear":
+        parts = held_out.distributions(models, running)
+        return fit_loglinear(parts, held_out.fitting_head(models).ids_N), None
+    logprobs_MxK = held_out.logprobs(models, running)
+    contexts = fit_contexts(logprobs_MxK, held_out.keys(models, running)) if config.by_context else None
+    return fit_linear(logprobs_MxK), contexts
 
 
 def _note_progress(budget: Budget, budgets: Sequence[Budget], running: Collection[int]) -> None:
@@ -106,7 +118,7 @@ def _note_progress(budget: Budget, budgets: Sequence[Budget], running: Collectio
     budget.note(steps_done=own.steps_done, epochs_done=own.epochs_done)
 
 
-class _HeldOut:
+class HeldOut:
     """A text that weights are fitted on, and what parts that learn no more say of it: they are asked once."""
 
     def __init__(self, split: Split) -> None:

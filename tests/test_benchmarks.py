@@ -390,3 +390,29 @@ def test_what_starting_takes_is_told_of_each_case_once() -> None:
     assert [row.split("`")[1] for row in rows] == list(startup.CASES)
     # no process is free
     assert all(float(cell) > 0 for row in rows for cell in row.split(" | ")[1:3])
+
+
+@pytest.mark.torch
+def test_recipes_train_a_network_once_and_go_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    from benchmarks import recipes
+
+    monkeypatch.setitem(recipes.COUNTS, "char", ("ngram:order=2,smoothing=wb",))
+    arguments = ["markov:length=6000", "--spec", "gru-scratch:hidden=8", "--budget", "0.1", "--folder", str(tmp_path)]
+    assert recipes.main(arguments) == 0
+    first = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in first[2:]] == [
+        "| the network alone",
+        "| network, counts",
+        "| network, counts, cache*",
+        "| network with adapt=cache*",
+        "| network with adapt=cache, counts, cache*",
+        "| network with adapt=dynamic*",
+        "| network with adapt=dynamic, counts, cache*",
+    ]
+    # the same network, so the same figures
+    assert recipes.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == first
+    assert len(list(tmp_path.glob("*/0.lm"))) == 1

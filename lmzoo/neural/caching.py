@@ -55,7 +55,7 @@ class CachingModel:
     kind = "recurrent-cache"
     is_normalized = True
     is_adaptive = True
-    context_size = None
+    context_size: int | None = None
 
     def __init__(self, plain: RecurrentModel, share: float, sharpness: float) -> None:
         self.plain = plain

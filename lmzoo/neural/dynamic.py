@@ -66,7 +66,7 @@ class DynamicModel:
     kind = "recurrent-dynamic"
     is_normalized = True
     is_adaptive = True
-    context_size = None
+    context_size: int | None = None
 
     def __init__(self, plain: RecurrentModel, rms: Mapping[str, Tensor], lr: float, decay: float) -> None:
         self.plain = plain

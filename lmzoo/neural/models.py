@@ -250,7 +250,7 @@ class RecurrentModel(NeuralModel[RecurrentState]):
     kind = "recurrent"
     config_class = RecurrentConfig
     network_class = RecurrentNetwork
-    context_size = None
+    context_size: int | None = None
     network: RecurrentNetwork
     config: RecurrentConfig
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmzoo.cli.group import cli
 from lmzoo.cli.outputs import require_output
 from lmzoo.cli.scoring import policy_for, read_split, star
-from lmzoo.mixture.config import Kind
 
 if TYPE_CHECKING:
     from lmzoo.corpus import Split
@@ -28,7 +27,9 @@ Examples:
 @click.option("--text", metavar="FILE", help="The validation text that weights are fitted on.")
 @click.option("--corpus", metavar="NAME", help="The same, of a corpus by name: its validation part.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where the mixture is written.")
-@click.option("--kind", type=click.Choice(get_args(Kind)), default="linear", show_default=True, help="Of mixing.")
+@click.option(
+    "--kind", type=click.Choice(["linear", "loglinear"]), default="linear", show_default=True, help="Of mixing."
+)
 @click.option("--weights", type=click.Choice(["one", "context"]), help="One for each model, or others by context.")
 @click.option("--documents", metavar="POLICY", help="How the text is cut into documents (default: as the models say).")
 def mix(

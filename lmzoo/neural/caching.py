@@ -14,9 +14,10 @@ import numpy.typing as npt
 import torch
 
 from lmzoo.corpus import Split
-from lmzoo.errors import TokenError, require_whole
-from lmzoo.interface import Arrays, LogProbs, Tokens, checked_rows
+from lmzoo.errors import require_whole
+from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.neural.models import RecurrentModel, RecurrentState
+from lmzoo.neural.wrapping import WrappedNetwork
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float32]
@@ -44,7 +45,7 @@ class Remembered:
 CachingState = tuple[Remembered, ...]
 
 
-class CachingModel:
+class CachingModel(WrappedNetwork[Remembered]):
     """A trained recurrent network with a cache of its own outputs.
 
     Args:
@@ -53,28 +54,11 @@ class CachingModel:
     """
 
     kind = "recurrent-cache"
-    is_normalized = True
-    is_adaptive = True
-    context_size: int | None = None
+    row_class = Remembered
 
     def __init__(self, plain: RecurrentModel, share: float, sharpness: float) -> None:
-        self.plain = plain
-        self.vocab: Vocab = plain.vocab
-        self.config = plain.config
+        super().__init__(plain)
         self.share, self.sharpness = share, sharpness
-
-    @property
-    def n_params(self) -> int:
-        """Those of the network and the two rates."""
-        return self.plain.n_params + 2
-
-    @property
-    def kernel_name(self) -> str:
-        return self.plain.kernel_name
-
-    @property
-    def device(self) -> str:
-        return self.plain.device
 
     def move_to(self, device: str) -> None:
         """Put the network onto a device; the cache stays on the host."""
@@ -94,10 +78,7 @@ class CachingModel:
 
     def logprobs(self, tokens_BxL: Tokens, state: CachingState) -> tuple[LogProbs, CachingState]:
         """ln p of each token, float32 of shape (B, L), and the state after the last one."""
-        tokens_BxL = self.vocab.checked(tokens_BxL)
-        self._check_state(state)
-        if len(tokens_BxL) != len(state):
-            raise TokenError(f"tokens have {len(tokens_BxL)} rows, the state has {len(state)}; use select()")
+        tokens_BxL = self._checked(tokens_BxL, state)
         out_BxL = np.empty(tokens_BxL.shape, np.float32)
         after = []
         for b, row in enumerate(state):
@@ -110,10 +91,6 @@ class CachingModel:
         """ln p over the whole vocabulary, float32 of shape (B, V)."""
         self._check_state(state)
         return np.stack([self._next_V(row) for row in state])
-
-    def select(self, state: CachingState, rows: npt.ArrayLike) -> CachingState:
-        self._check_state(state)
-        return tuple(state[int(r)] for r in checked_rows(rows, len(state)))
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         options, arrays = self.plain.to_parts()
@@ -169,11 +146,6 @@ class CachingModel:
         size = self.config.adapt_size
         step = max(min(_MAX_CELLS // size, size), 1)
         return (slice(start, min(start + step, length)) for start in range(0, length, step))
-
-    def _check_state(self, state: CachingState) -> None:
-        """Raise `TokenError` for what is no state of this model."""
-        if not isinstance(state, tuple) or not all(isinstance(row, Remembered) for row in state):
-            raise TokenError("this is no state of this model; get one from initial_state() or logprobs()")
 
 
 def mixed(plain: Wide, cached: Wide, share: float) -> Floats:

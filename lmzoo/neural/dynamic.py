@@ -17,9 +17,10 @@ from torch import Tensor
 
 from lmzoo.budget import Budget
 from lmzoo.corpus import Split
-from lmzoo.errors import TokenError, require_whole
-from lmzoo.interface import Arrays, LogProbs, Tokens, checked_rows
+from lmzoo.errors import require_whole
+from lmzoo.interface import Arrays, LogProbs, Tokens
 from lmzoo.neural.models import RecurrentModel, RecurrentState
+from lmzoo.neural.wrapping import WrappedNetwork
 from lmzoo.vocab import Vocab
 
 # without validation text, and where the search for better ones begins
@@ -54,7 +55,7 @@ class Adapted:
 DynamicState = tuple[Adapted, ...]
 
 
-class DynamicModel:
+class DynamicModel(WrappedNetwork[Adapted]):
     """A trained recurrent network whose weights take a step after every segment of the text.
 
     Args:
@@ -64,14 +65,10 @@ class DynamicModel:
     """
 
     kind = "recurrent-dynamic"
-    is_normalized = True
-    is_adaptive = True
-    context_size: int | None = None
+    row_class = Adapted
 
     def __init__(self, plain: RecurrentModel, rms: Mapping[str, Tensor], lr: float, decay: float) -> None:
-        self.plain = plain
-        self.vocab: Vocab = plain.vocab
-        self.config = plain.config
+        super().__init__(plain)
         self.lr, self.decay = lr, decay
         self._rms = {name: rms[name] for name in plain.network.weights()}
         self._prepare()
@@ -93,19 +90,6 @@ class DynamicModel:
         """The same network with other rates."""
         return DynamicModel(self.plain, self._rms, lr, decay)
 
-    @property
-    def n_params(self) -> int:
-        """Those of the network and the two rates."""
-        return self.plain.n_params + 2
-
-    @property
-    def kernel_name(self) -> str:
-        return self.plain.kernel_name
-
-    @property
-    def device(self) -> str:
-        return self.plain.device
-
     def move_to(self, device: str) -> None:
         """Put the network onto a device; states stay where they were made."""
         self.plain.move_to(device)
@@ -124,10 +108,7 @@ class DynamicModel:
 
     def logprobs(self, tokens_BxL: Tokens, state: DynamicState) -> tuple[LogProbs, DynamicState]:
         """ln p of each token, float32 of shape (B, L), and the state after the last one."""
-        tokens_BxL = self.vocab.checked(tokens_BxL)
-        self._check_state(state)
-        if len(tokens_BxL) != len(state):
-            raise TokenError(f"tokens have {len(tokens_BxL)} rows, the state has {len(state)}; use select()")
+        tokens_BxL = self._checked(tokens_BxL, state)
         out_BxL = np.empty(tokens_BxL.shape, np.float32)
         after = []
         for b, row in enumerate(state):
@@ -143,10 +124,6 @@ class DynamicModel:
         """ln p over the whole vocabulary, float32 of shape (B, V)."""
         self._check_state(state)
         return np.concatenate([self._with(row.weights).next_logprobs(row.now) for row in state])
-
-    def select(self, state: DynamicState, rows: npt.ArrayLike) -> DynamicState:
-        self._check_state(state)
-        return tuple(state[int(r)] for r in checked_rows(rows, len(state)))
 
     def to_parts(self) -> tuple[dict[str, Any], Arrays]:
         options, arrays = self.plain.to_parts()
@@ -192,11 +169,6 @@ class DynamicModel:
                 own.copy_(weight)
             self._used = wanted
         return self._working
-
-    def _check_state(self, state: DynamicState) -> None:
-        """Raise `TokenError` for what is no state of this model."""
-        if not isinstance(state, tuple) or not all(isinstance(row, Adapted) for row in state):
-            raise TokenError("this is no state of this model; get one from initial_state() or logprobs()")
 
 
 def segment_gradients(

@@ -14,39 +14,17 @@ from typing import Any
 import click
 
 from bench.ending import end_tidily_on_signals
+from bench.entry import status_of
 from bench.options import folder_options, limit_options, positive, text_options, training_options
 from bench.plan import MAX_TRIALS
-from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain
-from bench.store import WriteError
 from bench.tuning.asked import PROGRAM, search_asked
 from bench.tuning.searching import list_space, run_search
 from lmzoo.arguments import ListOption, OnceCommand
-from lmzoo.errors import LmzooError
-from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status; errors are one line on standard error."""
-    open_closed_streams()
-    never_raise_on_output("replace")
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        status = command.main(arguments, prog_name=PROGRAM, standalone_mode=False, obj=arguments)
-        sys.stdout.flush()
-    except click.ClickException as error:
-        return complain(error.format_message(), BAD_INPUT)
-    except WriteError as error:
-        return complain(str(error), SOME_FAILED)
-    except LmzooError as error:
-        return complain(str(error), BAD_INPUT)
-    except (KeyboardInterrupt, click.Abort):
-        return complain("interrupted; attempts that were finished are kept", INTERRUPTED)
-    except OSError as error:
-        # a terminal or pipe that takes no more; attempts are written before anything is told of them
-        drop_stdout()
-        where = error.filename or "standard output"
-        return complain(f"{where}: {error.strerror or error}; attempts that were finished are kept", SOME_FAILED)
-    return int(status or OK)
+    return status_of(command, PROGRAM, arguments, unit="attempts")
 
 
 @click.command(cls=OnceCommand, context_settings={"help_option_names": ["-h", "--help"]})

@@ -112,6 +112,7 @@ BENCH_ORDER = (
     "across_table",
     "asked",
     "running",
+    "entry",
     "judging",
     "compare",
     "tuning",

@@ -25,6 +25,7 @@ Sampling = Literal["sequential", "random"]
 Schedule = Literal["constant", "cosine", "trapezoid"]
 Variant = Literal["plain", "residual"]
 Softmax = Literal["auto", "full", "sampled"]
+OutputBias = Literal["zero", "unigram"]
 Precision = Literal["float32", "bfloat16"]
 Adapt = Literal["none", "cache", "dynamic"]
 
@@ -96,8 +97,11 @@ class TrainingConfig:
         schedule: constant; or after a short rise, as the budget is used up, cosine: half a cosine down to nearly 0; or
             trapezoid: the whole rate, then from 60 % on straight down (cf. Haegele et al. 2024).
         softmax: how training normalises: full (over the whole vocabulary), sampled (over some symbols drawn for each
-            batch), or auto: sampled beyond 5,000 symbols under sgd, full elsewhere.  Scoring is always full.
+            batch), or auto: sampled beyond 5,000 symbols, full elsewhere and with label smoothing.  Scoring is always
+            full.
         samples: symbols drawn on average for a batch by the sampled softmax.
+        output_bias: the bias of the output layer before the first step: zero (every symbol is as likely), or unigram:
+            ln of each symbol's share of the training text, which no step then has to be spent on.
         precision: of the products in training: float32 or, where the device has it, bfloat16.  Weights are kept,
             changed, stored and scored in float32.
         deterministic: on CUDA only algorithms that give the same bits each time, which may be slower.
@@ -120,7 +124,8 @@ class TrainingConfig:
     label_smoothing: float = FROM_RECIPE
     schedule: Schedule = FROM_RECIPE
     softmax: Softmax = "auto"
-    samples: int = 1000
+    samples: int = FROM_RECIPE
+    output_bias: OutputBias = FROM_RECIPE
     precision: Precision = "float32"
     deterministic: bool = False
 
@@ -271,16 +276,10 @@ Config = RecurrentConfig | WindowConfig | TransformerConfig
 
 
 def resolved_softmax(config: Config, n_symbols: int) -> Softmax:
-    """full or sampled: what softmax=auto means for a vocabulary of this size.
-
-    Adam moves all rows of the large matrices at every step, which costs as much as a sampled one saves: it gets the
-    full softmax.
-    """
+    """full or sampled: what softmax=auto means for a vocabulary of this size."""
     if config.softmax != "auto":
         return config.softmax
-    if config.label_smoothing:
-        return "full"
-    return "sampled" if config.optimizer == "sgd" and n_symbols > FULL_SOFTMAX_UP_TO else "full"
+    return "sampled" if n_symbols > FULL_SOFTMAX_UP_TO and not config.label_smoothing else "full"
 
 
 def _fill_from_recipe(config: Config, kind: str, variant: str = "") -> None:

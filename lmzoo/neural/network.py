@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -239,11 +241,15 @@ class WindowNetwork(Network):
         return dropped(self.layers(x_NxM, dropouts), dropouts.output)
 
 
-def initialize(network: Network, generator: torch.Generator) -> None:
+def initialize(network: Network, generator: torch.Generator, counts_V: npt.NDArray[np.int64] | None = None) -> None:
     """Draw all weights: uniform within 1/sqrt(fan-in), N(0, 1) embeddings that are not the output weights too, a forget
     gate that starts open (bias 1).
 
     They are drawn on the CPU in the order of their names: the same for every kernel and device.
+
+    Args:
+        counts_V: how often each symbol was seen: the output bias starts as ln of its share, one that was never seen as
+            if it had been once.  Without them it starts at 0.
     """
     with torch.no_grad():
         for name, weight in network.weights().items():
@@ -253,6 +259,9 @@ def initialize(network: Network, generator: torch.Generator) -> None:
             for layer in network.recurrent_layers():
                 # Gers et al. 2000, Jozefowicz et al. 2015; gates are i, f, g, o
                 layer.weights()["bias_ih"][network.hidden : 2 * network.hidden] = 1.0
+        if counts_V is not None:
+            seen_V = np.maximum(counts_V, 1)
+            network.output_bias.copy_(torch.from_numpy(np.log(seen_V / seen_V.sum())))
 
 
 def _drawn(name: str, shape: torch.Size, hidden: int, generator: torch.Generator, *, is_input: bool) -> Tensor:

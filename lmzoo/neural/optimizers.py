@@ -58,7 +58,8 @@ class Sgd:
 class Adam:
     """Adam with bias correction (Kingma & Ba 2015, algorithm 1); beta 0.9 and 0.999, epsilon 1e-8.
 
-    Rows that a sparse gradient leaves out have a gradient of 0, by which their moments fall and move them still.
+    Of a sparse gradient only its rows move, and only their moments change, as in torch.optim.SparseAdam: a step costs
+    what its rows cost.
 
     Args:
         weight_decay: the share of a weight, times the learning rate, that a step takes away, apart from the gradient
@@ -81,17 +82,33 @@ class Adam:
         self.n_steps += 1
         mean_share = 1.0 - _BETA1**self.n_steps
         square_root = math.sqrt(1.0 - _BETA2**self.n_steps)
-        for parameter, gradient, mean, square in zip(
-            self._parameters, gradients, self._mean, self._square, strict=True
-        ):
-            whole = gradient.to_dense() if gradient.is_sparse else gradient
-            mean.lerp_(whole, 1.0 - _BETA1)
-            square.mul_(_BETA2).addcmul_(whole, whole, value=1.0 - _BETA2)
-            if self._weight_decay:
-                parameter.mul_(1.0 - lr * self._weight_decay)
-            divisor = square.sqrt().div_(square_root).add_(_EPSILON)
-            # beyond what float32 holds torch refuses a factor, where the weights would show that it was too large
-            parameter.addcdiv_(mean, divisor, value=-min(lr / mean_share, _LARGEST_FACTOR))
+        for gradient, *numbers in zip(gradients, self._parameters, self._mean, self._square, strict=True):
+            if gradient.is_sparse:
+                ids_R = gradient.indices()[0]
+                rows = [whole.index_select(0, ids_R) for whole in numbers]
+                self._move(gradient.values(), *rows, lr, mean_share, square_root)
+                for whole, part in zip(numbers, rows, strict=True):
+                    whole.index_copy_(0, ids_R, part)
+            else:
+                self._move(gradient, *numbers, lr, mean_share, square_root)
+
+    def _move(
+        self,
+        gradient: Tensor,
+        parameter: Tensor,
+        mean: Tensor,
+        square: Tensor,
+        lr: float,
+        mean_share: float,
+        square_root: float,
+    ) -> None:
+        mean.lerp_(gradient, 1.0 - _BETA1)
+        square.mul_(_BETA2).addcmul_(gradient, gradient, value=1.0 - _BETA2)
+        if self._weight_decay:
+            parameter.mul_(1.0 - lr * self._weight_decay)
+        divisor = square.sqrt().div_(square_root).add_(_EPSILON)
+        # beyond what float32 holds torch refuses a factor, where the weights would show that it was too large
+        parameter.addcdiv_(mean, divisor, value=-min(lr / mean_share, _LARGEST_FACTOR))
 
 
 class Averaging:

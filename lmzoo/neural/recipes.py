@@ -39,6 +39,8 @@ _PLAIN: Values = {
     "averaging": 0.0,
     "loss": "cross_entropy",
     "label_smoothing": 0.0,
+    "output_bias": "zero",
+    "samples": 1000,
     "num_steps_spread": 0.0,
     "tie": False,
     "activation": "tanh",
@@ -69,7 +71,7 @@ class Recipe:
 
 _DEFAULT = Recipe(
     description="the lowest perplexity within 15 s on one thread",
-    shared={"optimizer": "adam", "schedule": "cosine"},
+    shared={"optimizer": "adam", "schedule": "cosine", "output_bias": "unigram"},
     kinds={
         "recurrent": {"hidden": 256, "embedding": 64, "batch_size": 32, "num_steps": 32, "lr": 0.004},
         "window": {"hidden": 512, "embedding": 32, "batch_size": 256, "lr": 0.002, "context_size": 8},
@@ -90,6 +92,9 @@ _DEFAULT = Recipe(
     },
 )
 
+# what the recipes of recurrent networks alone say of others
+_NOT_RECURRENT = {of: values for of, values in _DEFAULT.variants.items() if of[0] != "recurrent"}
+
 _TEXTBOOK = Recipe(
     description="the hyperparameters of the textbook's chapter on recurrent networks",
     shared={"hidden": 256, "batch_size": 32, "lr": 1.0, "optimizer": "sgd", "schedule": "constant"},
@@ -103,4 +108,63 @@ _TEXTBOOK = Recipe(
     variants={("window", "residual"): {"activation": "gelu"}},
 )
 
-RECIPES: Mapping[str, Recipe] = {"default": _DEFAULT, "textbook": _TEXTBOOK}
+_BEST = Recipe(
+    description="recurrent networks of characters, for minutes instead of seconds; other kinds as the default",
+    shared=_DEFAULT.shared,
+    kinds={
+        **_DEFAULT.kinds,
+        "recurrent": {
+            "hidden": 512,
+            "embedding": 64,
+            "batch_size": 32,
+            "num_steps": 64,
+            "num_steps_spread": 0.4,
+            "lr": 0.004,
+            "averaging": 8.0,
+            "dropout_input": 0.1,
+            "dropout_output": 0.5,
+            "weight_drop": 0.4,
+        },
+    },
+    variants=_NOT_RECURRENT,
+)
+
+_WORDS = Recipe(
+    description="recurrent networks of words, for a minute or two; other kinds as the default",
+    shared=_DEFAULT.shared,
+    kinds={
+        **_DEFAULT.kinds,
+        "recurrent": {"hidden": 256, "tie": True, "batch_size": 32, "num_steps": 32, "lr": 0.01, "samples": 2000},
+    },
+    variants=_NOT_RECURRENT,
+)
+
+_BEST_WORDS = Recipe(
+    description="recurrent networks of words, for half an hour; other kinds as the default",
+    shared=_DEFAULT.shared,
+    kinds={
+        **_DEFAULT.kinds,
+        "recurrent": {
+            "hidden": 512,
+            "tie": True,
+            "batch_size": 32,
+            "num_steps": 35,
+            "num_steps_spread": 0.4,
+            "lr": 0.004,
+            "samples": 2000,
+            "averaging": 8.0,
+            "dropout_input": 0.2,
+            "dropout_output": 0.5,
+            "weight_drop": 0.3,
+        },
+    },
+    variants=_NOT_RECURRENT,
+)
+
+RECIPES: Mapping[str, Recipe] = {
+    "default": _DEFAULT,
+    "textbook": _TEXTBOOK,
+    "best": _BEST,
+    "words": _WORDS,
+    "best-words": _BEST_WORDS,
+}

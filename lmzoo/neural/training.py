@@ -185,7 +185,8 @@ class NeuralTrainer:
 
     def _started(self, rng: np.random.Generator) -> Standing:
         drawn, dropping = _generators(rng, self._device)
-        initialize(self._trained.network, drawn)
+        counts_V = self.model.vocab.counts_V if self.config.output_bias == "unigram" else None
+        initialize(self._trained.network, drawn, counts_V)
         standing = self._new_standing(dropping)
         if "softmax" in standing.generators:
             standing.generators["softmax"].manual_seed(int(rng.integers(2**63)))

@@ -81,6 +81,7 @@ def test_an_option_given_outweighs_the_recipe() -> None:
         ("lstm-scratch:dropout_input=1", "dropout_input must be a number from 0 to less than 1"),
         ("lstm-scratch:tie=true,embedding=8", "embedding=8 and hidden=256"),
         ("lstm-scratch:label_smoothing=0.1,softmax=sampled", "label_smoothing needs every symbol"),
+        ("lstm-scratch:output_bias=unigrams", "Did you mean 'unigram'"),
         ("lstm-scratch:num_steps_spread=0.5,sampling=random", "num_steps_spread belongs to sampling=sequential"),
         ("lstm-scratch:activation=relu", "activation"),
         ("rnn-scratch:recipe=texbook", "textbook"),

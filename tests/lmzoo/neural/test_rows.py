@@ -53,10 +53,20 @@ def test_clipping_counts_and_scales_rows_as_if_they_were_dense() -> None:
 
 
 @pytest.mark.parametrize("name", list(OPTIMIZERS))
-def test_a_step_by_rows_is_the_dense_step(name: str) -> None:
-    ours, theirs = torch.ones(9, 2, dtype=torch.float64), torch.ones(9, 2, dtype=torch.float64)
+def test_a_step_by_rows_is_the_dense_step_of_those_rows_and_leaves_the_others(name: str) -> None:
+    ours, theirs = torch.ones(9, 2, dtype=torch.float64), torch.ones(3, 2, dtype=torch.float64)
     by_rows, dense = OPTIMIZERS[name]([ours]), OPTIMIZERS[name]([theirs])
     for step in range(4):
         by_rows.step([rows_gradient(step)], 0.1)
-        dense.step([rows_gradient(step).to_dense()], 0.1)
-    torch.testing.assert_close(ours, theirs)
+        dense.step([rows_gradient(step).values()], 0.1)
+    torch.testing.assert_close(ours, torch.ones_like(ours).index_copy(0, rows_gradient(0).indices()[0], theirs))
+
+
+def test_adam_by_rows_is_torchs_own() -> None:
+    ours, theirs = torch.ones(9, 2, dtype=torch.float64), torch.ones(9, 2, dtype=torch.float64, requires_grad=True)
+    by_rows, sparse = OPTIMIZERS["adam"]([ours]), torch.optim.SparseAdam([theirs], lr=0.1)
+    for step in range(4):
+        by_rows.step([rows_gradient(step)], 0.1)
+        theirs.grad = rows_gradient(step)
+        sparse.step()
+    torch.testing.assert_close(ours, theirs.detach())

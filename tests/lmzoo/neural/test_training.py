@@ -326,6 +326,18 @@ def test_a_loss_is_the_mean_over_the_real_tokens(sampling: str, documents: str) 
         assert turn.n_tokens == batch.n_tokens
 
 
+@pytest.mark.parametrize("name", ["rnn-scratch", "lstm-cudnn", "mlp", "transformer"])
+@pytest.mark.parametrize("output_bias", ["zero", "unigram"])
+def test_the_bias_before_the_first_step_is_what_was_asked_for(name: str, output_bias: str) -> None:
+    """After a step of a rate that moves nothing, softmax of the bias is each symbol's share, or the same for all."""
+    corpus = corpus_of("aab" * 200)
+    model: Any = lmzoo.train(f"{name}:hidden=8,batch_size=4,output_bias={output_bias},lr=1e-30", corpus, max_steps=1)
+    bias_V = model.network.output_bias.double().detach().numpy()
+    counts_V = np.maximum(corpus.vocab.counts_V, 1)
+    shares_V = counts_V / counts_V.sum() if output_bias == "unigram" else np.full(len(counts_V), 1 / len(counts_V))
+    np.testing.assert_allclose(np.exp(bias_V) / np.exp(bias_V).sum(), shares_V, rtol=1e-6)
+
+
 def test_with_no_learning_an_epoch_costs_the_same_in_any_order() -> None:
     """Random sampling starts every batch from nothing: with fixed weights its loss depends on its tokens alone."""
     corpus = corpus_of("abcd\n" * 7, "line")

@@ -46,22 +46,18 @@ def full_nats(
         smoothing: this share of every target is spread evenly over the symbols that are possible (Szegedy et al. 2016,
             section 7): the mean is of the cross-entropy with that.
     """
-    if smoothing:
-        return _smoothed_nats(hidden_NxH, weight_VxH, bias_V, targets_N, smoothing)
     if len(weight_VxH) <= _SMALL:
-        return functional.cross_entropy(_logits(hidden_NxH, weight_VxH, bias_V), targets_N)
-    return _mean_nats(hidden_NxH, weight_VxH, bias_V, targets_N, None, max_cells)
+        return _small_nats(_logits(hidden_NxH, weight_VxH, bias_V), targets_N, bias_V, smoothing)
+    return _mean_nats(hidden_NxH, weight_VxH, bias_V, targets_N, None, max_cells, smoothing)
 
 
-def _smoothed_nats(
-    hidden_NxH: Tensor, weight_VxH: Tensor, bias_V: Tensor, targets_N: Tensor, smoothing: float
-) -> Tensor:
-    """The plain way, all N x V logits at once."""
-    logps_NxV = functional.log_softmax(_logits(hidden_NxH, weight_VxH, bias_V), dim=1)
-    is_possible_V = bias_V > -math.inf
+def _small_nats(logits_NxV: Tensor, targets_N: Tensor, bias_V: Tensor, smoothing: float) -> Tensor:
+    """torch's own loss.  Its smoothing would spread a share over what is impossible too, so that is written out."""
+    if not smoothing:
+        return functional.cross_entropy(logits_NxV, targets_N)
+    logps_NxV = functional.log_softmax(logits_NxV, dim=1)
     own_N = logps_NxV.gather(1, targets_N[:, None]).squeeze(1)
-    mean_N = torch.where(is_possible_V, logps_NxV, 0.0).sum(1) / is_possible_V.sum()
-    return -((1.0 - smoothing) * own_N + smoothing * mean_N).mean()
+    return -((1.0 - smoothing) * own_N + smoothing * _possible_mean(logps_NxV, bias_V).squeeze(1)).mean()
 
 
 class Sampler:
@@ -123,15 +119,16 @@ def sampled_nats(
     addend_R[places[: len(ids_S)]] = addend_S.to(bias_V.dtype)
     rows_RxH = take_rows(weight_VxH, ids_R)
     places_N = places[len(ids_S) :]
-    return _mean_nats(hidden_NxH, rows_RxH, bias_V[ids_R], places_N, addend_R, max_cells)
+    return _mean_nats(hidden_NxH, rows_RxH, bias_V[ids_R], places_N, addend_R, max_cells, 0.0)
 
 
-def _mean_nats(*args: Tensor | int | None) -> Tensor:
+def _mean_nats(*args: Tensor | float | None) -> Tensor:
     return cast(Tensor, _MeanNats.apply(*args))  # type: ignore[no-untyped-call]
 
 
 class _MeanNats(torch.autograd.Function):
-    """d nats / d logits = (softmax - one-hot) / N; the gradients of hidden, weight and bias are products with it.
+    """d nats / d logits = (softmax - target) / N, where a target is one-hot but for a share that smoothing spreads; the
+    gradients of hidden, weight and bias are products with it.
 
     `addend_V` goes to every logit but the target's own.  All is done in place in the one array of logits: where V is
     small, a fresh array of N x H numbers costs more than the products.
@@ -146,6 +143,7 @@ class _MeanNats(torch.autograd.Function):
         targets_N: Tensor,
         addend_V: Tensor | None,
         max_cells: int,
+        smoothing: float,
     ) -> Tensor:
         grad_NxH = torch.empty_like(hidden_NxH)
         grad_VxH: Tensor | None = None
@@ -155,7 +153,7 @@ class _MeanNats(torch.autograd.Function):
             hidden_MxH, targets_Mx1 = hidden_NxH[rows], targets_N[rows, None]
             logits_MxV = _logits(hidden_MxH, weight_VxH, bias_V)
             _add_but_to_targets(logits_MxV, addend_V, targets_Mx1)
-            nats.append(_nats_and_slope(logits_MxV, targets_Mx1, len(hidden_NxH)))
+            nats.append(_nats_and_slope(logits_MxV, targets_Mx1, len(hidden_NxH), bias_V, smoothing))
             grad_V += logits_MxV.sum(0)
             slope_MxV = logits_MxV.to(hidden_NxH.dtype)
             torch.mm(slope_MxV, weight_VxH, out=grad_NxH[rows])
@@ -170,7 +168,7 @@ class _MeanNats(torch.autograd.Function):
         # a pass over a large weight saved; on a GPU looking would mean waiting
         if grad.device.type != "cpu" or grad != 1:
             gradients = tuple(gradient * grad for gradient in gradients)
-        return (*gradients, None, None, None)
+        return (*gradients, None, None, None, None)
 
 
 def _row_spans(n_rows: int, n_columns: int, max_cells: int) -> Iterator[slice]:
@@ -193,13 +191,25 @@ def _add_but_to_targets(logits_MxV: Tensor, addend_V: Tensor | None, targets_Mx1
         logits_MxV.add_(addend_V).scatter_(1, targets_Mx1, own_Mx1)
 
 
-def _nats_and_slope(logits_MxV: Tensor, targets_Mx1: Tensor, n_rows: int) -> Tensor:
-    """-ln p(target), (M, 1); the logits become (softmax - one-hot) / n_rows in place."""
+def _nats_and_slope(logits_MxV: Tensor, targets_Mx1: Tensor, n_rows: int, bias_V: Tensor, smoothing: float) -> Tensor:
+    """-ln p(target), (M, 1); the logits become (softmax - target) / n_rows in place."""
     logits_MxV.sub_(logits_MxV.amax(1, keepdim=True))
-    own_Mx1 = logits_MxV.gather(1, targets_Mx1)
+    aim_Mx1 = logits_MxV.gather(1, targets_Mx1)
+    if smoothing:
+        aim_Mx1 = (1.0 - smoothing) * aim_Mx1 + smoothing * _possible_mean(logits_MxV, bias_V)
     sums_Mx1 = logits_MxV.exp_().sum(1, keepdim=True)
-    logits_MxV.scatter_add_(1, targets_Mx1, -sums_Mx1).mul_((sums_Mx1 * n_rows).reciprocal_())
-    return sums_Mx1.log() - own_Mx1
+    logits_MxV.scatter_add_(1, targets_Mx1, -(1.0 - smoothing) * sums_Mx1)
+    logits_MxV.mul_((sums_Mx1 * n_rows).reciprocal_())
+    if smoothing:
+        is_possible_V = bias_V > -math.inf
+        logits_MxV.sub_(is_possible_V * (smoothing / (n_rows * is_possible_V.sum())))
+    return sums_Mx1.log() - aim_Mx1
+
+
+def _possible_mean(x_MxV: Tensor, bias_V: Tensor) -> Tensor:
+    """The mean of each row over the symbols that are possible, (M, 1)."""
+    is_possible_V = bias_V > -math.inf
+    return x_MxV.masked_fill(~is_possible_V, 0.0).sum(1, keepdim=True) / is_possible_V.sum()
 
 
 def _plus_product(total: Tensor | None, a: Tensor, b: Tensor) -> Tensor:

@@ -86,22 +86,16 @@ class Adam:
             if gradient.is_sparse:
                 ids_R = gradient.indices()[0]
                 rows = [whole.index_select(0, ids_R) for whole in numbers]
-                self._move(gradient.values(), *rows, lr, mean_share, square_root)
+                self._move(gradient.values(), rows, lr, mean_share, square_root)
                 for whole, part in zip(numbers, rows, strict=True):
                     whole.index_copy_(0, ids_R, part)
             else:
-                self._move(gradient, *numbers, lr, mean_share, square_root)
+                self._move(gradient, numbers, lr, mean_share, square_root)
 
     def _move(
-        self,
-        gradient: Tensor,
-        parameter: Tensor,
-        mean: Tensor,
-        square: Tensor,
-        lr: float,
-        mean_share: float,
-        square_root: float,
+        self, gradient: Tensor, numbers: Sequence[Tensor], lr: float, mean_share: float, square_root: float
     ) -> None:
+        parameter, mean, square = numbers
         mean.lerp_(gradient, 1.0 - _BETA1)
         square.mul_(_BETA2).addcmul_(gradient, gradient, value=1.0 - _BETA2)
         if self._weight_decay:

@@ -134,7 +134,15 @@ _WORDS = Recipe(
     shared=_DEFAULT.shared,
     kinds={
         **_DEFAULT.kinds,
-        "recurrent": {"hidden": 256, "tie": True, "batch_size": 32, "num_steps": 32, "lr": 0.01, "samples": 2000},
+        "recurrent": {
+            "hidden": 256,
+            "embedding": 256,
+            "tie": True,
+            "batch_size": 32,
+            "num_steps": 32,
+            "lr": 0.01,
+            "samples": 2000,
+        },
     },
     variants=_NOT_RECURRENT,
 )
@@ -146,6 +154,7 @@ _BEST_WORDS = Recipe(
         **_DEFAULT.kinds,
         "recurrent": {
             "hidden": 512,
+            "embedding": 512,
             "tie": True,
             "batch_size": 32,
             "num_steps": 35,

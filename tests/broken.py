@@ -228,6 +228,25 @@ class ColdChunks(AddKBigram):
         return super().logprobs(tokens_BxL, cold) if np.size(tokens_BxL) else (np.zeros(tokens_BxL.shape), state)
 
 
+class LosesItsClass(AddKBigram):
+    """Two classes, whether something precedes; of what comes before the piece it knows nothing."""
+
+    n_context_classes = 2
+
+    def context_classes(self, tokens_BxL: Tokens, state: State) -> npt.NDArray[np.int64]:
+        n_rows, n_tokens = tokens_BxL.shape
+        return np.repeat(np.minimum(np.arange(n_tokens + 1), 1)[None], n_rows, axis=0)
+
+
+class UncountedClass(AddKBigram):
+    """Says two classes and has a third."""
+
+    n_context_classes = 2
+
+    def context_classes(self, tokens_BxL: Tokens, state: State) -> npt.NDArray[np.int64]:
+        return np.full((len(tokens_BxL), tokens_BxL.shape[1] + 1), 2)
+
+
 class WearsOut(AddKBigram):
     """Counts its tokens, and after a thousand of them answers NaN.  State: the last id plus H times their number."""
 

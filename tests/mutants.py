@@ -203,6 +203,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("causality.future_is_invisible", broken.Clairvoyant),
     Mutant("causality.right_padding", broken.SeesPadding),
     Mutant("state.chunks", broken.ColdChunks, also=_also("state.long_text accounting.tally_is_of_the_text")),
+    Mutant("state.classes_of_contexts", broken.LosesItsClass),
+    Mutant("state.classes_of_contexts", broken.UncountedClass),
     Mutant("state.long_text", broken.WearsOut),
     Mutant("state.long_text", broken.FadesAway),
     Mutant("state.old_states_stay_valid", broken.OverwritesState),

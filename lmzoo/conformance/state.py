@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from lmzoo.conformance.subject import NotApplicableError, Subject, checks_of, require, require_batches, require_close
-from lmzoo.interface import select
+from lmzoo.interface import context_classes, n_context_classes, select
 
 _LENGTH = 17
 # where a text of that length is cut: evenly, unevenly, with an empty piece, one token at a time
@@ -56,6 +56,26 @@ def chunks(subject: Subject) -> None:
         )
         got_next, wanted_next = subject.model.next_logprobs(state), subject.model.next_logprobs(end)
         require_close(got_next, wanted_next, subject.token_tolerance, f"next_logprobs after pieces cut at {cuts}")
+
+
+def classes_of_contexts(subject: Subject) -> None:
+    """Classes of contexts, where a model has them, are whole numbers below their count, the same in pieces."""
+    model, n_classes = subject.model, n_context_classes(subject.model)
+    if n_classes == 1:
+        raise NotApplicableError("the model sorts its contexts into no classes")
+    tokens_1xL = subject.tokens(1, _LENGTH)
+    wanted = np.asarray(context_classes(model, tokens_1xL, model.initial_state(1)))
+    require(wanted.shape == (1, _LENGTH + 1), f"context_classes has shape {wanted.shape}, {(1, _LENGTH + 1)} is wanted")
+    require(np.issubdtype(wanted.dtype, np.integer), f"context_classes has dtype {wanted.dtype}, integers are wanted")
+    is_class = (wanted >= 0) & (wanted < n_classes)
+    require(bool(is_class.all()), f"context_classes has {wanted[~is_class]}, n_context_classes is {n_classes}")
+    for cuts in _CUTS:
+        state = model.initial_state(1)
+        for start, stop in pairwise(cuts):
+            got = context_classes(model, tokens_1xL[:, start:stop], state)
+            _, state = model.logprobs(tokens_1xL[:, start:stop], state)
+            is_same = np.array_equal(got, wanted[:, start : stop + 1])
+            require(is_same, f"context_classes of tokens {start} to {stop} differ in a piece of its own")
 
 
 def old_states_stay_valid(subject: Subject) -> None:
@@ -162,5 +182,8 @@ def selected_rows(subject: Subject) -> None:
 
 
 CAUSALITY_CHECKS = checks_of("causality", (future_is_invisible, right_padding))
-STATE_CHECKS = checks_of("state", (chunks, long_text, old_states_stay_valid, repeated_call, context_size_is_true))
+STATE_CHECKS = checks_of(
+    "state",
+    (chunks, classes_of_contexts, long_text, old_states_stay_valid, repeated_call, context_size_is_true),
+)
 BATCH_CHECKS = checks_of("batch", (rows_alone, row_order, selected_rows))

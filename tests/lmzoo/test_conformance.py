@@ -62,7 +62,7 @@ def test_a_right_model_passes_every_check() -> None:
     results = check_language_model(toy(), "toy")
     assert [result.name for result in results] == [check.name for check in CHECKS]
     assert failures(results) == {}
-    assert skipped(results) == {"probability.all_logprobs_agree"}
+    assert skipped(results) == {"probability.all_logprobs_agree", "state.classes_of_contexts"}
 
 
 def test_every_check_has_a_mutant_and_states_its_law() -> None:
@@ -116,7 +116,9 @@ def test_any_size_of_vocabulary(n_symbols: int, has_eos: bool) -> None:
     results = check_language_model(unigram_over(vocab_of(n_symbols, has_eos=has_eos)))
     assert failures(results) == {}
     too_many = {"probability.strings_sum_to_one"} if n_symbols > 100 else set()
-    always = {"probability.all_logprobs_agree"} | of_group("persistence") | of_group("training")
+    always = (
+        {"probability.all_logprobs_agree", "state.classes_of_contexts"} | of_group("persistence") | of_group("training")
+    )
     assert skipped(results) == too_many | always
 
 
@@ -139,6 +141,11 @@ class WithEverything(AddKBigram):
     def select(self, state: Any, rows: npt.ArrayLike) -> Any:
         return tuple(state[int(row)] for row in np.asarray(rows))
 
+    n_context_classes = 2
+
+    def context_classes(self, tokens_BxL: Tokens, state: Any) -> npt.NDArray[np.int64]:
+        return np.concatenate([np.array(state)[:, None], tokens_BxL], axis=1) % 2
+
 
 def test_optional_methods_are_checked_where_they_are() -> None:
     results = check_language_model(WithEverything.counted(toy_split()), parse_spec("toy"))
@@ -149,6 +156,7 @@ def test_optional_methods_are_checked_where_they_are() -> None:
 class OpaqueState(WithEverything):
     # from Python 3.12 on a protocol looks past __getattribute__, so None says there that it has none
     select = to_parts = None  # type: ignore[assignment]
+    n_context_classes = 1
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("select", "all_logprobs", "to_parts"):
@@ -159,7 +167,9 @@ class OpaqueState(WithEverything):
 def test_the_required_methods_are_enough() -> None:
     results = check_language_model(OpaqueState.counted(toy_split()), "toy")
     assert failures(results) == {}
-    optional = {"probability.all_logprobs_agree", "batch.selected_rows"} | of_group("persistence")
+    optional = {"probability.all_logprobs_agree", "state.classes_of_contexts", "batch.selected_rows"} | of_group(
+        "persistence"
+    )
     assert skipped(results) == optional
 
 

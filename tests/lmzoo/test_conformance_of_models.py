@@ -52,7 +52,7 @@ def assert_right(spec: str, corpus: Corpus) -> None:
     model = lmzoo.train(spec, corpus, max_steps=10)
     results = check_language_model(model, spec)
     assert of_status("failed", results) == {}
-    optional = {"probability.all_logprobs_agree", "state.context_size_is_true"}
+    optional = {"probability.all_logprobs_agree", "state.classes_of_contexts", "state.context_size_is_true"}
     if model.is_adaptive:
         # scored one row at a time
         optional |= {"batch.rows_alone", "batch.row_order", "batch.selected_rows"}

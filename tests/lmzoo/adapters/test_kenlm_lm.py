@@ -75,7 +75,8 @@ class TestFigures:
         skipped = {r.name for r in results if r.status == "skipped"}
         # it stays in its file, is not trained here, and is asked word by word
         assert {name for name in skipped if not name.startswith(("persistence.", "training."))} == {
-            "probability.all_logprobs_agree"
+            "probability.all_logprobs_agree",
+            "state.classes_of_contexts",
         }
 
 

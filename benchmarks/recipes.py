@@ -1,7 +1,7 @@
 """How far one network goes, alone, adapting, and mixed with counts and caches: the tables of docs/recipes.md.
 
     LMZOO_DATA=… python -m benchmarks.recipes timemachine --budget 600 --seeds 3
-    LMZOO_DATA=… python -m benchmarks.recipes ptb --documents running --spec lstm-cudnn:recipe=words --budget 1800
+    LMZOO_DATA=… python -m benchmarks.recipes ptb --documents running --spec lstm-cudnn:recipe=best-words --budget 1800
 
 A network is trained once a seed and kept in a folder; every row of a seed is made of that same network, so rows differ
 in what is added and in nothing else.  Weights and rates are fitted on the validation text; each row reads the test text
@@ -21,6 +21,7 @@ import lmzoo
 from lmzoo.budget import Budget
 from lmzoo.corpus import Corpus
 from lmzoo.interface import LanguageModel
+from lmzoo.mixture.config import Kind
 from lmzoo.neural.adapting import adaptive
 from lmzoo.neural.models import RecurrentModel
 
@@ -40,16 +41,27 @@ CACHES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# how network and counts are mixed: a product needs all symbols' probabilities at every step of fitting
+KINDS: Mapping[str, Kind] = {"char": "loglinear", "word": "linear"}
+
+
 def rows(corpus: Corpus, network: RecurrentModel, counts: list[Model]) -> Iterator[tuple[str, Model]]:
     """Every row's name and its model; a star says that it learns from the text it scores."""
+    kind = KINDS[corpus.vocab.tokenizer]
     caches = CACHES[corpus.vocab.tokenizer]
+
+    def with_cache(network: Model) -> Model:
+        # weights by context, as sums alone have them
+        parts = [lmzoo.mix([network, *counts], corpus.valid, kind=kind)] if kind == "loglinear" else [network]
+        return lmzoo.mix([*parts, *counts, *caches], corpus.valid)
+
     yield "the network alone", network
-    yield "network, counts", lmzoo.mix([network, *counts], corpus.valid)
-    yield "network, counts, cache*", lmzoo.mix([network, *counts, *caches], corpus.valid)
+    yield "network, counts", lmzoo.mix([network, *counts], corpus.valid, kind=kind)
+    yield "network, counts, cache*", with_cache(network)
     for adapt in ("cache", "dynamic"):
         adapted = _adapted(network, adapt, corpus)
         yield f"network with adapt={adapt}*", adapted
-        yield f"network with adapt={adapt}, counts, cache*", lmzoo.mix([adapted, *counts, *caches], corpus.valid)
+        yield f"network with adapt={adapt}, counts, cache*", with_cache(adapted)
 
 
 def _adapted(network: RecurrentModel, adapt: str, corpus: Corpus) -> Model:
@@ -86,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("corpus")
     parser.add_argument("--tokens")
     parser.add_argument("--documents")
-    parser.add_argument("--spec", default="lstm-scratch:recipe=best")
+    parser.add_argument("--spec", default="lstm-cudnn:recipe=best")
     parser.add_argument("--budget", type=float, default=600.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("results/recipes"))

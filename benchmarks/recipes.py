@@ -47,21 +47,18 @@ KINDS: Mapping[str, Kind] = {"char": "loglinear", "word": "linear"}
 
 def rows(corpus: Corpus, network: RecurrentModel, counts: list[Model]) -> Iterator[tuple[str, Model]]:
     """Every row's name and its model; a star says that it learns from the text it scores."""
-    kind = KINDS[corpus.vocab.tokenizer]
     caches = CACHES[corpus.vocab.tokenizer]
-
-    def with_cache(network: Model) -> Model:
-        # weights by context, as sums alone have them
-        parts = [lmzoo.mix([network, *counts], corpus.valid, kind=kind)] if kind == "loglinear" else [network]
-        return lmzoo.mix([*parts, *counts, *caches], corpus.valid)
-
+    together = lmzoo.mix([network, *counts], corpus.valid, kind=KINDS[corpus.vocab.tokenizer])
     yield "the network alone", network
-    yield "network, counts", lmzoo.mix([network, *counts], corpus.valid, kind=kind)
-    yield "network, counts, cache*", with_cache(network)
+    yield "network, counts", together
+    yield "network, counts, cache*", lmzoo.mix([together, *counts, *caches], corpus.valid)
     for adapt in ("cache", "dynamic"):
         adapted = _adapted(network, adapt, corpus)
         yield f"network with adapt={adapt}*", adapted
-        yield f"network with adapt={adapt}, counts, cache*", with_cache(adapted)
+        yield (
+            f"network with adapt={adapt}, counts, cache*",
+            lmzoo.mix([adapted, together, *counts, *caches], corpus.valid),
+        )
 
 
 def _adapted(network: RecurrentModel, adapt: str, corpus: Corpus) -> Model:

@@ -290,7 +290,11 @@ def _fill_from_recipe(config: Config, kind: str, variant: str = "") -> None:
         raise OptionValueError(
             f"recipe is one of {', '.join(RECIPES)} or a file ending in .json, got {config.recipe!r}.{hint}"
         )
-    _fill(config, RECIPES[name].values(kind, variant))
+    values = RECIPES[name].values(kind, variant)
+    if getattr(config, "sampling", None) == "random":
+        # a recipe never stands in the way of what was asked for
+        values["num_steps_spread"] = 0.0
+    _fill(config, values)
     _fill(config, {"weight_decay": _WEIGHT_DECAY if config.optimizer == "adamw" else 0.0})
     _fill(config, {f"dropout_{place}": config.dropout for place in ("input", "hidden", "output")})
 

@@ -65,6 +65,15 @@ def test_an_option_given_outweighs_the_recipe() -> None:
     assert (config.hidden, config.lr, config.batch_size) == (8, 0.5, 32)
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_no_recipe_stands_in_the_way_of_what_was_asked_for(recipe: str) -> None:
+    for cell in CELLS:
+        asked = f"{cell}-scratch:recipe={recipe}"
+        assert resolve_config(f"{asked},sampling=random").num_steps_spread == 0
+        assert resolve_config(f"{asked},softmax=sampled").label_smoothing == 0
+        assert not resolve_config(f"{asked},tie=false").tie
+
+
 @pytest.mark.parametrize(
     ("spec", "named"),
     [

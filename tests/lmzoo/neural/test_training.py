@@ -217,7 +217,7 @@ def test_a_last_step_that_ruins_the_weights_is_a_divergence_too(name: str) -> No
 
 @pytest.mark.parametrize("limit", [{"max_steps": 3}, {"budget": 60.0}])
 def test_of_a_first_step_nothing_is_kept(limit: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
-    def ruin(network: Network, _: torch.Generator) -> None:
+    def ruin(network: Network, *_: object) -> None:
         for weight in network.weights().values():
             weight.data.fill_(math.nan)
 

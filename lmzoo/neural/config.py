@@ -291,9 +291,11 @@ def _fill_from_recipe(config: Config, kind: str, variant: str = "") -> None:
             f"recipe is one of {', '.join(RECIPES)} or a file ending in .json, got {config.recipe!r}.{hint}"
         )
     values = RECIPES[name].values(kind, variant)
+    # a recipe never stands in the way of what was asked for
     if getattr(config, "sampling", None) == "random":
-        # a recipe never stands in the way of what was asked for
         values["num_steps_spread"] = 0.0
+    if config.softmax == "sampled":
+        values["label_smoothing"] = 0.0
     _fill(config, values)
     _fill(config, {"weight_decay": _WEIGHT_DECAY if config.optimizer == "adamw" else 0.0})
     _fill(config, {f"dropout_{place}": config.dropout for place in ("input", "hidden", "output")})

@@ -290,15 +290,24 @@ def _fill_from_recipe(config: Config, kind: str, variant: str = "") -> None:
         raise OptionValueError(
             f"recipe is one of {', '.join(RECIPES)} or a file ending in .json, got {config.recipe!r}.{hint}"
         )
-    values = RECIPES[name].values(kind, variant)
-    # a recipe never stands in the way of what was asked for
-    if getattr(config, "sampling", None) == "random":
-        values["num_steps_spread"] = 0.0
-    if config.softmax == "sampled":
-        values["label_smoothing"] = 0.0
-    _fill(config, values)
+    _fill(config, _beside_what_was_given(config, RECIPES[name].values(kind, variant)))
     _fill(config, {"weight_decay": _WEIGHT_DECAY if config.optimizer == "adamw" else 0.0})
     _fill(config, {f"dropout_{place}": config.dropout for place in ("input", "hidden", "output")})
+
+
+def _beside_what_was_given(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's values without those that would outweigh, or could not go with, what was asked for."""
+    given = {name: value for name, value in vars(config).items() if value is not None}
+    kept = dict(values)
+    if given.get("sampling") == "random":
+        kept["num_steps_spread"] = 0.0
+    if given.get("softmax") == "sampled":
+        kept["label_smoothing"] = 0.0
+    if "dropout" in given:
+        kept = {name: value for name, value in kept.items() if not name.startswith("dropout")}
+    if "embedding" in given and given["embedding"] != given.get("hidden", kept["hidden"]):
+        kept["tie"] = False
+    return kept
 
 
 def _fill(config: Config, values: Mapping[str, Any]) -> None:

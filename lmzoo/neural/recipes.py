@@ -127,66 +127,50 @@ _TEXTBOOK = Recipe(
     variants={("window", "residual"): {"activation": "gelu"}},
 )
 
-_BEST = Recipe(
-    description="recurrent networks of characters, for minutes instead of seconds; other kinds as the default",
-    shared=_DEFAULT.shared,
-    kinds={
-        **_DEFAULT.kinds,
-        "recurrent": {
-            "hidden": 512,
-            "embedding": 64,
-            "batch_size": 32,
-            "num_steps": 64,
-            "num_steps_spread": 0.4,
-            "lr": 0.004,
-            "averaging": 8.0,
-            "dropout_input": 0.1,
-            "dropout_output": 0.5,
-            "weight_drop": 0.4,
-        },
-    },
-    variants=_NOT_RECURRENT,
-)
 
-_WORDS = Recipe(
-    description="recurrent networks of words, for a minute or two; other kinds as the default",
-    shared=_DEFAULT.shared,
-    kinds={
-        **_DEFAULT.kinds,
-        "recurrent": {
-            "hidden": 256,
-            "embedding": 256,
-            "tie": True,
-            "batch_size": 32,
-            "num_steps": 32,
-            "lr": 0.01,
-            "samples": 2000,
-        },
-    },
-    variants=_NOT_RECURRENT,
-)
+def _of_recurrent(description: str, values: Values) -> Recipe:
+    """A recipe of recurrent networks alone; of others it says what the default does."""
+    return Recipe(
+        description=f"recurrent networks of {description}; other kinds as the default",
+        shared=_DEFAULT.shared,
+        kinds={**_DEFAULT.kinds, "recurrent": values},
+        variants=_NOT_RECURRENT,
+    )
 
-_BEST_WORDS = Recipe(
-    description="recurrent networks of words, for half an hour; other kinds as the default",
-    shared=_DEFAULT.shared,
-    kinds={
-        **_DEFAULT.kinds,
-        "recurrent": {
-            "hidden": 512,
-            "embedding": 512,
-            "tie": True,
-            "batch_size": 32,
-            "num_steps": 35,
-            "num_steps_spread": 0.4,
-            "lr": 0.004,
-            "samples": 2000,
-            "averaging": 8.0,
-            "dropout_input": 0.2,
-            "dropout_output": 0.5,
-            "weight_drop": 0.3,
-        },
+
+_BEST = _of_recurrent(
+    "characters, for minutes instead of seconds",
+    {
+        "hidden": 512,
+        "embedding": 64,
+        "batch_size": 32,
+        "num_steps": 64,
+        "num_steps_spread": 0.4,
+        "lr": 0.004,
+        "averaging": 8.0,
+        "dropout_input": 0.1,
+        "dropout_output": 0.5,
+        "weight_drop": 0.4,
     },
-    variants=_NOT_RECURRENT,
+)
+_TIED: Values = {"tie": True, "batch_size": 32, "samples": 2000}
+_WORDS = _of_recurrent(
+    "words, for a minute or two", {**_TIED, "hidden": 256, "embedding": 256, "num_steps": 32, "lr": 0.01}
+)
+_BEST_WORDS = _of_recurrent(
+    "words, for half an hour",
+    {
+        **_TIED,
+        "hidden": 512,
+        "embedding": 512,
+        "num_steps": 35,
+        "num_steps_spread": 0.4,
+        "lr": 0.004,
+        "averaging": 8.0,
+        "dropout_input": 0.2,
+        "dropout_output": 0.5,
+        "weight_drop": 0.3,
+    },
 )
 
 RECIPES: Mapping[str, Recipe] = {

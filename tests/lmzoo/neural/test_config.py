@@ -72,6 +72,10 @@ def test_no_recipe_stands_in_the_way_of_what_was_asked_for(recipe: str) -> None:
         assert resolve_config(f"{asked},sampling=random").num_steps_spread == 0
         assert resolve_config(f"{asked},softmax=sampled").label_smoothing == 0
         assert not resolve_config(f"{asked},tie=false").tie
+        untied = resolve_config(f"{asked},embedding=24")
+        assert (untied.embedding, untied.tie) == (24, False)
+        undropped = resolve_config(f"{asked},dropout=0")
+        assert (undropped.dropout_input, undropped.dropout_hidden, undropped.dropout_output) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

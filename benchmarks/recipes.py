@@ -11,6 +11,7 @@ once.  A second call goes on where the first was stopped.
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import sys
 from collections.abc import Iterator, Mapping
@@ -101,7 +102,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=Path("results/recipes"))
     asked = parser.parse_args(arguments)
     corpus = lmzoo.load_corpus(asked.corpus, tokens=asked.tokens, documents=asked.documents)
-    folder = asked.folder / f"{corpus.name}-{corpus.documents}-{asked.budget:g}"
+    if corpus.vocab.tokenizer not in COUNTS:
+        parser.error(f"--tokens is one of {', '.join(COUNTS)}, got {corpus.vocab.tokenizer}")
+    # a network of another spec is another network
+    told = (corpus.name, corpus.vocab.tokenizer, corpus.documents, asked.spec, f"{asked.budget:g}")
+    folder = asked.folder / re.sub(r"[^\w.=,-]+", "-", " ".join(told))
     folder.mkdir(parents=True, exist_ok=True)
     counts = [lmzoo.train(spec, corpus) for spec in COUNTS[corpus.vocab.tokenizer]]
     found: dict[str, list[tuple[float, float]]] = {}

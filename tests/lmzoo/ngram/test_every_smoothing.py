@@ -101,4 +101,5 @@ def test_the_whole_contract_is_kept(smoothing: str, order: int, text: str) -> No
     results = [run_check(check, subject) for check in CHECKS if is_fresh or check.name != IN_A_FRESH_PROCESS]
     assert of_status("failed", results) == {}
     assert set(of_status("expected", results)) == (set() if model.is_normalized else WITHOUT_SUMS)
-    assert of_status("skipped", results) == {}
+    # a unigram matches nothing, so its contexts are all alike
+    assert set(of_status("skipped", results)) == ({"state.classes_of_contexts"} if order == 1 else set())

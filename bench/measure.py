@@ -176,7 +176,7 @@ class Trial:
         checks = self._timed("test_s", lambda: list(quick_check(learned.model)))
         failed = next((check for check in checks if check.status == "failed"), None)
         if failed is not None:
-            return "invalid", f"{failed.name}: {failed.message}", measured
+            return "invalid", f"{failed.name}: {failed.message}{_advice(self.spec, failed.name)}", measured
         if n_nan:
             return "invalid", f"{n_nan} test tokens have no probability (NaN)", measured
         return "ok", None, measured
@@ -352,6 +352,13 @@ class Trial:
         # each once: a library may repeat one at every step
         if text not in self._warnings:
             self._warnings.append(text)
+
+
+def _advice(spec: TrialSpec, check: str) -> str:
+    """What may help a network that breaks a law of probability, where something does."""
+    if spec.family != "neural" or check != "probability.two_ways_agree":
+        return ""
+    return "; rounding decides what so steep states say, as after long training at a high rate: try a lower lr"
 
 
 def _rate(n_tokens: int | None, seconds: float | None) -> float | None:

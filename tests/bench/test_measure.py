@@ -215,6 +215,24 @@ def test_scores_that_are_no_distribution_are_invalid(corpus: CorpusSpec, fake: C
     assert record.reason.startswith("probability.")
 
 
+class Steep(Uniform):
+    """Its two ways to be asked differ a little."""
+
+    def logprobs(self, tokens_BxL: Any, state: int) -> tuple[Any, int]:
+        logprobs_BxL, state = super().logprobs(tokens_BxL, state)
+        return logprobs_BxL - 0.01, state
+
+
+@pytest.mark.parametrize(("family", "is_advised"), [("neural", True), ("counting", False)])
+def test_a_network_whose_rounding_decides_is_told_what_helps(
+    corpus: CorpusSpec, fake: Callable[..., None], family: str, is_advised: bool
+) -> None:
+    fake(Steep)
+    record = run(corpus, family=family)
+    assert record.status == "invalid"
+    assert ("try a lower lr" in (record.reason or "")) == is_advised
+
+
 def test_a_model_that_has_no_perplexity_is_refused_not_failed(corpus: CorpusSpec, fake: Callable[..., None]) -> None:
     fake(Backoff)
     record = run(corpus)

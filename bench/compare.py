@@ -1,234 +1,128 @@
-"""Two runs side by side: what changed, and whether it is more than noise.
+"""The command line of comparisons: two runs side by side, or a figure over many.
 
 `python -m bench.compare A B` pairs the rows of both runs that were measured on the same text under the same rules, and
-judges each figure of B against A (`bench/judging.py` has the rule).  Under the tables stand what the judgements mean,
-what was not compared and why, and the conditions of either run.
+judges each figure of B against A (`bench/comparing/judging.py` has the rule).  With three runs or more one figure is
+shown over all of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from bench.judging import LEGEND, Change, changes_across, changes_of
-from bench.report import notices, wording
-from bench.report.across import text_of
-from bench.report.reading import Run, read_run
-from bench.report.rows import Group, Row, rows_of
-from lmzoo.catalogue import PACKAGES_SHA256
-from lmzoo.errors import InputError, LmzooError
+from bench.comparing.comparison import compare_runs
+from bench.comparing.files import require_free, write_history_page, write_page, write_record
+from bench.comparing.gate import Tolerance, checked, threshold_of
+from bench.comparing.history import history_of
+from bench.comparing.metrics import METRICS
+from bench.comparing.pages import comparison_page
+from bench.comparing.records import comparison_record, history_record
+from bench.comparing.showing import Screen, show_comparison, show_history
+from bench.store import CANNOT_WRITE, WriteError
+from lmzoo.arguments import OnceCommand
+from lmzoo.errors import InputError, LmzooError, named
 from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
 
-# where no terminal says how wide it is, no cell is cut
-_WIDTH_WITHOUT_TERMINAL = 160
-# what must be equal for two rows to be compared, with the words that say so
-_MUST_AGREE = {
-    "sha256": "another text",
-    "vocab_fingerprint": "another vocabulary",
-    "documents": "another cut into documents",
-    "normalize": "another normaliser",
-    "tokenizer": "another tokenizer",
-    "rules_version": "another version of the rules of measuring",
-}
-
-
-# what a name stands for, by the options that hold a hash of it
-_FILES = {"sha256": "the file or folder that it is read from", PACKAGES_SHA256: "the code of the package it comes from"}
-_DIGITS = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """What changed, why each row that could not be compared was not, and what to know about either run."""
-
-    changes: Sequence[Change]
-    refusals: Sequence[str]
-    notices: Sequence[str]
-
-
-def compare_runs(before: Path, after: Path) -> Comparison:
-    """The changes from one run to another.
-
-    Raises `InputError` where no row of the one can be compared with any of the other.
-    """
-    runs = read_run(before), read_run(after)
-    rows_b = rows_of(runs[1])
-    couples, alone, refusals = [], [], []
-    for row in rows_of(runs[0]):
-        other = _counterpart(row, rows_b)
-        if other is None:
-            alone.append(row)
-            continue
-        rows_b.remove(other)
-        if why := _refusal(row, other):
-            refusals.append(f"{_title(row)}: {why}")
-        else:
-            couples.append((row, other))
-    across = _cut_otherwise(alone, rows_b)
-    compared = changes_across(across)
-    paired = {id(change.row) for change in compared}
-    for row, other in across:
-        if id(row) in paired:
-            alone.remove(row)
-            rows_b.remove(other)
-    refusals += [f"{_title(row)}: {_refusal(row, None)}" for row in alone]
-    refusals += [f"{_title(row)}: only in the second run" for row in rows_b]
-    if not couples and not compared:
-        raise InputError(
-            f"{before} and {after} have nothing that can be compared: {'; '.join(refusals[:3]) or 'no rows'}; "
-            "give two runs of the same models on the same text"
-        )
-    told = [*_notices(runs), *_about_files([*couples, *across])]
-    return Comparison(changes=[*changes_of(couples), *compared], refusals=refusals, notices=told)
-
-
-def _about_files(pairs: Sequence[tuple[Row, Row]]) -> list[str]:
-    """That a model of one name is not the same file, or not of the same code, in both runs."""
-    found = []
-    for row, other in pairs:
-        for option, what in _FILES.items():
-            hashes = [str(of.trials[0].options.get(option))[:_DIGITS] for of in (row, other)]
-            if len(set(hashes)) > 1:
-                found.append(f"{row.model}: the runs differ in {what}: sha256 {hashes[0]}… and {hashes[1]}…")
-    return list(dict.fromkeys(found))
-
-
-def _cut_otherwise(rows: Sequence[Row], others: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Rows of one model, device and text that the two runs cut into other tokens; each row once."""
-    found, left = [], list(others)
-    for row in rows:
-        same = (other for other in left if _on_text(other) == _on_text(row))
-        if (other := next(same, None)) is not None:
-            left.remove(other)
-            found.append((row, other))
-    return found
-
-
-def _on_text(row: Row) -> tuple[str, str, Group]:
-    return row.model, row.device, text_of(row.group)
-
-
-def _notices(runs: tuple[Run, Run]) -> list[str]:
-    """The conditions that each run was made under, as its own report tells them, and those that differ."""
-    found = [
-        f"the runs differ in {what}: {' and '.join(values)}"
-        for what, value in _CONDITIONS.items()
-        if len(values := list(dict.fromkeys(map(value, runs)))) > 1
-    ]
-    for which, run in zip(("first", "second"), runs, strict=True):
-        told = (
-            *notices.about_plan(run.info.plan),
-            *notices.about_load(run.records),
-            *notices.about_devices(run.records),
-        )
-        found += [f"{which} run: {notice}" for notice in told]
-    return found
-
-
-# what changes times whatever the models do
-_CONDITIONS: Mapping[str, Callable[[Run], str]] = {
-    "processor": lambda run: run.info.environment.cpu_model,
-    "GPU": lambda run: run.info.environment.gpu or "none",
-    "threads per trial": lambda run: str(run.info.threads),
-    "executor": lambda run: run.info.executor,
-}
-
-
-def _title(row: Row) -> str:
-    return f"{row.model} on {row.device}, {row.group.title}"
-
-
-def _counterpart(row: Row, others: Sequence[Row]) -> Row | None:
-    """The row of another run in the same place; of several, as texts may share a file name, that of the same text."""
-    found = [other for other in others if _place(other) == _place(row)]
-    return next((other for other in found if other.group.sha256 == row.group.sha256), found[0] if found else None)
-
-
-def _place(row: Row) -> tuple[str, str, str, str, str, str, float]:
-    """Where a row stands in its run: what a reader would take for the same row of another run."""
-    group = row.group
-    return (
-        row.model,
-        row.device,
-        group.corpus,
-        group.normalize,
-        group.tokenizer,
-        group.documents,
-        group.train_fraction,
-    )
-
-
-def _refusal(a: Row, b: Row | None) -> str | None:
-    """Why two rows cannot be compared, or None."""
-    if b is None:
-        return "only in the first run"
-    for row, which in ((a, "first"), (b, "second")):
-        if row.status != "ok":
-            return f"{row.status} in the {which} run{f' ({row.reason})' if row.reason else ''}"
-    differing = [words for key, words in _MUST_AGREE.items() if getattr(a.group, key) != getattr(b.group, key)]
-    return f"the second run has {' and '.join(differing)}" if differing else None
-
-
-def _by_group(changes: Sequence[Change]) -> dict[str, list[Change]]:
-    """Changes by the text they were measured on: its corpus, tokenizer and cut into documents."""
-    groups: dict[str, list[Change]] = {}
-    for change in changes:
-        groups.setdefault(change.row.group.title, []).append(change)
-    return groups
-
-
-def _table(changes: Sequence[Change]) -> Table:
-    table = Table("model", "device", "figure", "before", "after", "ratio", "judgement")
-    for change in changes:
-        values = (change.show(change.before), change.show(change.after), wording.rounded(change.ratio))
-        remark = f" ({change.remark})" if change.remark else ""
-        table.add_row(change.row.model, change.row.device, change.metric, *values, f"{change.judgement}{remark}")
-    return table
-
-
-def _legend(changes: Sequence[Change]) -> list[str]:
-    """What the judgements and remarks mean, of those that are there."""
-    found = {word for change in changes for word in (change.judgement, *change.remark.split(", "))}
-    return [f"{word}: {meaning}" for word, meaning in LEGEND.items() if word in found]
+OK, FAILED, BAD_INPUT = 0, 1, 2
+_DEFAULT_METRIC = "test_perplexity"
 
 
 @click.command(
+    cls=OnceCommand,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 the runs were compared, whatever changed; 2 bad arguments, a folder that is no run, or two "
-    "runs that have nothing in common.",
+    epilog="Exit status: 0 the runs were compared, whatever changed, and no --fail-on was met; 1 a --fail-on was met, "
+    "or something could not be written; 2 bad arguments, a folder that is no run, two runs that have nothing in "
+    "common, fewer than two runs.",
 )
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
-def main(before: Path, after: Path) -> None:
-    """Show what changed from the run in BEFORE to the run in AFTER, and whether it is more than noise."""
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
+@click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write the same as a page, plots inside.")
+@click.option("--json", metavar="FILE", type=click.Path(path_type=Path), help="Write the same for programs.")
+@click.option(
+    "--fail-on",
+    multiple=True,
+    metavar="FIGURE:SHARE",
+    help="Exit with status 1 where this figure of any row is worse by more than this share of the first run's "
+    "(test_perplexity:1%), or by more than an amount in its own unit (test_perplexity:+0.05), or cannot be compared; "
+    "may be repeated.",
+)
+@click.option("--allow-noise", is_flag=True, help="With --fail-on: what the tests find within noise is no failure.")
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="With --fail-on: a figure that the second run lacks, or that cannot be compared, is no failure.",
+)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help=f"With three runs or more: the figure to show, a column of summary.csv.  [default: {_DEFAULT_METRIC}]",
+)
+def main(runs: tuple[Path, ...], html: Path | None, json: Path | None, **options: Any) -> None:
+    """Show what changed from one run to another, and whether it is more than noise; of three or more, a figure over
+    all of them, ordered by their start."""
     never_raise_on_output()
     try:
-        found = compare_runs(before, after)
+        _refuse_contradictions(runs, options)
+        require_free(html, json)
+        if len(runs) == 2:
+            status = _compare(runs[0], runs[1], html, json, options)
+        else:
+            status = _follow(runs, html, json, options["metric"] or _DEFAULT_METRIC)
+    except WriteError as error:
+        _end(str(error), CANNOT_WRITE)
     except LmzooError as error:
-        click.echo(f"error: {' '.join(str(error).split())}", err=True)
-        sys.exit(2)
+        _end(str(error), BAD_INPUT)
+    except OSError as error:
+        # no room even for the plots on their way into the page
+        _end(f"{error.filename or 'a file'}: {error.strerror or error}", CANNOT_WRITE)
+    sys.exit(status)
+
+
+def _refuse_contradictions(runs: Sequence[Path], options: dict[str, Any]) -> None:
+    if len(runs) == 1:
+        raise InputError(f"one run was given, {runs[0]}; give a second to compare it with")
+    if len(runs) > 2 and options["fail_on"]:
+        raise InputError(f"--fail-on compares two runs, and {len(runs)} were given; give the ones before and after")
+    if len(runs) == 2 and options["metric"]:
+        raise InputError("--metric is for three runs or more; two are compared by all figures")
+    for flag in ("allow_noise", "allow_missing"):
+        if options[flag] and not options["fail_on"]:
+            raise InputError(f"--{flag.replace('_', '-')} says what --fail-on lets pass; give --fail-on too")
+
+
+def _compare(before: Path, after: Path, html: Path | None, json: Path | None, options: dict[str, Any]) -> int:
+    thresholds = list(map(threshold_of, options["fail_on"]))
+    found = compare_runs(before, after, {threshold.metric.key for threshold in thresholds})
+    tolerance = Tolerance(noise=options["allow_noise"], missing=options["allow_missing"])
+    checks = [checked(found, threshold, tolerance) for threshold in thresholds]
+    # what is written does not depend on who reads the terminal
+    if json is not None:
+        write_record(json, comparison_record(found, checks))
+    if html is not None:
+        write_page(html, comparison_page(found, checks), html.parent)
     with leaving_when_output_fails():
-        _show(found)
+        show_comparison(Screen(), found, checks)
+    return FAILED if any(check.failures for check in checks) else OK
 
 
-def _show(found: Comparison) -> None:
-    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    console = Console(markup=False, emoji=False, highlight=False, width=width)
-    for title, members in _by_group(found.changes).items():
-        console.print(f"On {title}:", soft_wrap=True)
-        console.print(_table(members))
-    for line in _legend(found.changes):
-        click.echo(line)
-    for refusal in found.refusals:
-        click.echo(f"not compared: {refusal}")
-    for notice in found.notices:
-        click.echo(f"warning: {notice}")
+def _follow(runs: Sequence[Path], html: Path | None, json: Path | None, metric: str) -> int:
+    found = history_of(runs, named(metric, METRICS, "figure"))
+    warnings = []
+    if json is not None:
+        write_record(json, history_record(found))
+    if html is not None:
+        warnings = write_history_page(html, found)
+    with leaving_when_output_fails():
+        show_history(Screen(), found, warnings)
+    return OK
+
+
+def _end(message: str, status: int) -> NoReturn:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ BENCH_ORDER = (
     "asked",
     "running",
     "entry",
-    "judging",
+    "comparing",
     "compare",
     "tuning",
 )

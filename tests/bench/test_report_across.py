@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from bench.across_table import across_tables
-from bench.compare import compare_runs
-from bench.judging import NO_TEST
+from bench.comparing.comparison import compare_runs
+from bench.comparing.judging import NO_TEST
 from bench.records import CorpusFacts, CorpusSpec, Figure, Measured, TrialRecord
 from bench.report import build, plots
 from bench.report.across import Across, across_of, pieces_of

@@ -1,12 +1,13 @@
 """What changed between two rows that were measured alike, and whether it is more than noise.
 
-**Perplexities** are judged by the paired test over the blocks of the test text that both rows share.  Of a network with
-one seed that holds for the two trained models alone: blocks do not tell how another training would have ended.
+**Perplexities and bits** are judged by the paired test over the blocks of the test text that both rows share.  Of a
+network with one seed that holds for the two trained models alone: blocks do not tell how another training would have
+ended.
 
-**Times, rates and sizes**: the quartiles of one process say nothing of how it differs from the next, which on a machine
-under changing load may be twofold.  They are judged where both rows have several processes (a seed is one), by a test
-over these; otherwise the figure and its ratio are shown and not judged.  Nor is a time where something else kept the
-machine busy, or one that was given as a budget.  No test sees what disturbs all processes of one run alike.
+**All else** (times, rates, sizes): the quartiles of one process say nothing of how it differs from the next, which on a
+machine under changing load may be twofold.  They are judged where both rows have several processes (a seed is one), by
+a test over these; otherwise the figure and its ratio are shown and not judged.  Nor is a time where something else kept
+the machine busy, or one that was given as a budget.  No test sees what disturbs all processes of one run alike.
 
 Each kind of tests is corrected for their number (Holm).
 """
@@ -14,23 +15,20 @@ Each kind of tests is corrected for their number (Holm).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from bench.records import Repeats, TrialRecord
-from bench.report import notices, wording
+from bench.comparing.metrics import METRICS, Blocks, Metric, Show
+from bench.report import notices
 from bench.report.across import Unit, bits_of, pieces_of, pieces_test
-from bench.report.rows import Number, Row
-from bench.report.sheets import above_baseline, number
-from bench.report.tables import summary_of
+from bench.report.rows import Row
 from bench.stats import PairTest, Verdict, holm, paired_test, unpaired_test
 
 Judgement = Literal["better", "worse", "within noise", "not judged", "same"]
 
-ABOVE_BASELINE = "above_baseline"
 _UNITS: Sequence[Unit] = ("byte", "char")
 _FROM_VERDICT: Mapping[Verdict, Judgement] = {"a": "worse", "b": "better", "~": "within noise"}
 
@@ -40,12 +38,13 @@ BUSY = "busy machine"
 BY_BUDGET = "set by the budget"
 NO_TEST = "no paired test"
 NO_RATIO = "no ratio"
+MISSING = "in one run only"
 # what stands under the tables for each judgement and remark that is in them
 LEGEND: Mapping[str, str] = {
     "better": "the second run's figure is better by more than noise",
     "worse": "the second run's figure is worse by more than noise",
-    "within noise": "the tests find no difference: perplexities are tested over the blocks of the test text, all else "
-    "over processes (one a seed), both corrected for the number of tests (Holm)",
+    "within noise": "the tests find no difference: perplexities and bits are tested over the blocks of the test text, "
+    "all else over processes (one a seed), both corrected for the number of tests (Holm)",
     "same": "equal to the last digit",
     ONE_SEED: "what was judged are these two trained models; another seed or, under a budget of seconds, a busier "
     "machine may make as much of a difference",
@@ -55,23 +54,9 @@ LEGEND: Mapping[str, str] = {
     "perplexities under a budget of seconds may be worse for that alone",
     BY_BUDGET: "the seconds of training were given, not measured",
     NO_TEST: "the runs share no blocks of the test text that a test could be made of",
-    NO_RATIO: "a figure of 0 has no ratio to another",
+    NO_RATIO: "a figure that is 0 or infinite has no ratio to another",
+    MISSING: "one of the runs has no such figure",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A cost or a speed: how it is shown, what it is in the record of one process, and which direction is better.
-
-    `is_time`: a busy machine changes it.
-    """
-
-    name: str
-    key: str
-    show: Callable[[float | None], str]
-    of: Callable[[TrialRecord], Number | None]
-    lower_is_better: bool = True
-    is_time: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +64,14 @@ class Change:
     """One figure of one row in both runs.  `remark`: why it is not judged, or what its judgement does not hold for."""
 
     row: Row
+    key: str
     metric: str
     before: float | None
     after: float | None
     judgement: Judgement
     remark: str
-    show: Callable[[float | None], str]
+    show: Show
+    lower_is_better: bool
 
     @property
     def ratio(self) -> float | None:
@@ -96,24 +83,30 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class _Figure:
-    """A figure of a pair of rows before it is judged: by a test, or by a judgement that needs none."""
+    """A figure of a row in both runs before it is judged: by a test, or by a judgement that needs none."""
 
-    a: Row
-    b: Row
+    row: Row
+    metric: Metric
     name: str
     before: float | None
     after: float | None
-    show: Callable[[float | None], str]
     test: PairTest | None = None
     untested: Judgement = "not judged"
     remark: str = ""
 
 
-def changes_of(couples: Sequence[tuple[Row, Row]]) -> list[Change]:
-    """The figures of each pair of rows, judged; those of a row stand together."""
+def changes_of(couples: Sequence[tuple[Row, Row]], asked: Collection[str] = ()) -> list[Change]:
+    """The figures of each pair of rows, judged; those of a row stand together.
+
+    Args:
+        asked: keys of figures that are shown beside the usual ones.
+    """
+    figures = [
+        figure for a, b in couples for metric in _metrics_for(a, b, asked) if (figure := _figure_of(metric, a, b))
+    ]
     changes = [
-        *_judged([_perplexity(a, b) for a, b in couples]),
-        *_judged([cost for a, b in couples for cost in _costs(a, b)]),
+        *_judged([figure for figure in figures if figure.metric.blocks]),
+        *_judged([figure for figure in figures if not figure.metric.blocks]),
     ]
     # sorting keeps the order of what has the same place
     place = {id(a): n for n, (a, _) in enumerate(couples)}
@@ -126,6 +119,14 @@ def changes_across(couples: Sequence[tuple[Row, Row]]) -> list[Change]:
     return list(_judged(figures))
 
 
+def _metrics_for(a: Row, b: Row, asked: Collection[str]) -> list[Metric]:
+    """The usual figures and those asked for; bits stand for a perplexity that neither has, as of a compressor."""
+    keys = set(asked)
+    if a.test_perplexity is None and b.test_perplexity is None:
+        keys |= {f"bits_per_{unit}" for unit in _UNITS if bits_of(a, unit) is not None}
+    return [metric for metric in METRICS.values() if metric.is_usual or metric.key in keys]
+
+
 def _bits(a: Row, b: Row) -> _Figure | None:
     """Bits per byte, or per character, tested over the pieces of text that both rows share."""
     for unit in _UNITS:
@@ -135,12 +136,11 @@ def _bits(a: Row, b: Row) -> _Figure | None:
         of_a, of_b = pieces_of(a, unit), pieces_of(b, unit)
         test = pieces_test(of_a, of_b) if of_a is not None and of_b is not None else None
         return _Figure(
-            a=a,
-            b=b,
+            row=a,
+            metric=METRICS[f"bits_per_{unit}"],
             name=f"bits/{unit}, {a.group.tokenizer} and {b.group.tokenizer}",
             before=before,
             after=after,
-            show=wording.perplexity,
             test=test,
             remark=", ".join(_doubts(a, b)) if test else NO_TEST,
         )
@@ -155,39 +155,56 @@ def _judged(figures: Sequence[_Figure]) -> Iterator[Change]:
         if figure.test is not None and p is not None:
             judgement = _FROM_VERDICT[figure.test.verdict(p)]
         yield Change(
-            row=figure.a,
+            row=figure.row,
+            key=figure.metric.key,
             metric=figure.name,
             before=figure.before,
             after=figure.after,
             judgement=judgement,
             # doubts are about a difference
             remark="" if judgement == "within noise" else figure.remark,
-            show=figure.show,
+            show=figure.metric.show,
+            lower_is_better=figure.metric.lower_is_better,
         )
 
 
-def _perplexity(a: Row, b: Row) -> _Figure:
-    """Test perplexity, tested over the blocks that both rows share."""
-    is_same = a.test_perplexity == b.test_perplexity
-    test = None if is_same else _paired(a, b)
+def _figure_of(metric: Metric, a: Row, b: Row) -> _Figure | None:
+    """A figure of two rows with the test that it is judged by; None where neither has it."""
+    before, after = metric.value(a), metric.value(b)
+    if before is None and after is None:
+        return None
+    test, remark = None, ""
+    if before is None or after is None:
+        remark = MISSING
+    elif before != after:
+        test, remark = _tested(metric, a, b)
     return _Figure(
-        a=a,
-        b=b,
-        name="test perplexity",
-        before=a.test_perplexity,
-        after=b.test_perplexity,
-        show=wording.perplexity,
+        row=a,
+        metric=metric,
+        name=metric.name,
+        before=before,
+        after=after,
         test=test,
-        untested="same" if is_same else "not judged",
-        remark="" if is_same else ", ".join(_doubts(a, b)) if test else NO_TEST,
+        untested="same" if before == after else "not judged",
+        remark=remark,
     )
 
 
-def _paired(a: Row, b: Row) -> PairTest | None:
+def _tested(metric: Metric, a: Row, b: Row) -> tuple[PairTest | None, str]:
+    """The test of a figure that differs, and a remark: what the test does not tell, or why there is none."""
+    if metric.blocks is not None:
+        test = _paired(metric.blocks(a), metric.blocks(b))
+        return test, ", ".join(_doubts(a, b)) if test else NO_TEST
+    if obstacle := _obstacle(metric, a, b):
+        return None, obstacle
+    return _unpaired(metric, a, b), ""
+
+
+def _paired(a: Blocks | None, b: Blocks | None) -> PairTest | None:
     """The test over the blocks that both share; None where they were cut otherwise, or are too few."""
-    if not (a.is_measured_alike and b.is_measured_alike) or a.block_tokens != b.block_tokens:
+    if a is None or b is None or a[1].shape != b[1].shape or not np.allclose(a[1], b[1], rtol=1e-9, atol=1e-6):
         return None
-    test = paired_test(a.block_nats_SxB, b.block_nats_SxB, np.array(a.block_tokens, np.float64))
+    test = paired_test(a[0], b[0], a[1])
     return test if test.p is not None else None
 
 
@@ -199,53 +216,23 @@ def _doubts(a: Row, b: Row) -> Iterator[str]:
         yield BUSY
 
 
-def _costs(a: Row, b: Row) -> Iterator[_Figure]:
-    for metric in METRICS:
-        before, after = _shown(a, metric), _shown(b, metric)
-        if before is None and after is None:
-            continue
-        is_same, remark = before == after, _obstacle(metric, a, b)
-        yield _Figure(
-            a=a,
-            b=b,
-            name=metric.name,
-            before=before,
-            after=after,
-            show=metric.show,
-            test=None if is_same or remark else _unpaired(metric, a, b),
-            untested="same" if is_same else "not judged",
-            remark="" if is_same else remark,
-        )
-
-
 def _obstacle(metric: Metric, a: Row, b: Row) -> str:
-    """Why a figure cannot be judged; empty where it can."""
-    values = [_of_processes(row, metric) for row in (a, b)]
+    """Why a figure cannot be judged over processes; empty where it can."""
+    values = [metric.of_processes(row) for row in (a, b)]
     if metric.key == "train_s" and _has_budget(a, b):
         return BY_BUDGET
     if min(map(len, values)) < 2:
         return ONE_PROCESS
     if metric.is_time and (_is_busy(a) or _is_busy(b)):
         return BUSY
-    return "" if min(map(min, values)) > 0 else NO_RATIO
+    return "" if all(0 < value < math.inf for of_row in values for value in of_row) else NO_RATIO
 
 
 def _unpaired(metric: Metric, a: Row, b: Row) -> PairTest:
     """The test over processes.  Logarithms, since what disturbs a process does so by a share of its time."""
     sign = 1 if metric.lower_is_better else -1
-    logs = [[sign * math.log(value) for value in _of_processes(row, metric)] for row in (a, b)]
+    logs = [[sign * math.log(value) for value in metric.of_processes(row)] for row in (a, b)]
     return unpaired_test(*logs)
-
-
-def _of_processes(row: Row, metric: Metric) -> list[float]:
-    """A row's values of a metric, one for each seed that has one."""
-    return [float(value) for record in row.fine if (value := metric.of(record)) is not None]
-
-
-def _shown(row: Row, metric: Metric) -> float | None:
-    """A row's value of a metric, as the report joins its seeds; memory is what came on top of the imports."""
-    summary = summary_of(row)
-    return above_baseline(summary) if metric.key == ABOVE_BASELINE else number(summary[metric.key])
 
 
 def _has_budget(a: Row, b: Row) -> bool:
@@ -255,38 +242,3 @@ def _has_budget(a: Row, b: Row) -> bool:
 
 def _is_busy(row: Row) -> bool:
     return bool(notices.about_load(row.fine) or notices.about_devices(row.fine))
-
-
-def _median(repeats: Repeats | None) -> Number | None:
-    return None if repeats is None else repeats.median
-
-
-def _above_baseline(record: TrialRecord) -> Number | None:
-    return max(record.memory.peak_rss_bytes - record.memory.baseline_rss_bytes, 0) if record.memory else None
-
-
-METRICS: Sequence[Metric] = (
-    Metric(
-        name="scoring tokens/s",
-        key="eval_tokens_per_s",
-        show=wording.count,
-        of=lambda record: _median(record.measured.eval_tokens_per_s) if record.measured else None,
-        lower_is_better=False,
-        is_time=True,
-    ),
-    Metric(
-        name="next token, µs",
-        key="next_token_us",
-        show=wording.rounded,
-        of=lambda record: _median(record.measured.next_token_us) if record.measured else None,
-        is_time=True,
-    ),
-    Metric(name="training", key="train_s", show=wording.seconds, of=lambda record: record.train_s, is_time=True),
-    Metric(name="memory above baseline", key=ABOVE_BASELINE, show=wording.size, of=_above_baseline),
-    Metric(
-        name="model size",
-        key="model_bytes",
-        show=wording.size,
-        of=lambda record: record.measured.model_bytes.number if record.measured else None,
-    ),
-)

@@ -1,0 +1,205 @@
+"""A figure over many runs: for each model and text, its value in one run after the other.
+
+Values that cannot be compared with those of the run before (another text, another version of the rules) start a line of
+their own, and it is said which run that is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.comparing.metrics import Metric
+from bench.comparing.naming import names_of
+from bench.comparing.pairing import Place, place_of, unlike
+from bench.records import FINE
+from bench.report import wording
+from bench.report.reading import Run, read_run
+from bench.report.rows import Row, rows_of
+from lmzoo.errors import InputError, LmzooError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A run of a history: what it is called, when it started."""
+
+    name: str
+    run: Run
+    started: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A row of one run.  `value` is None where it has none, and `reason` says why.
+
+    `breaks`: why it cannot be compared with the point before; empty where it can, and at the first.
+    """
+
+    row: Row
+    value: float | None
+    span: tuple[float, float] | None
+    reason: str = ""
+    breaks: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One model on one device and text: a point for each run, None where the run has no such row."""
+
+    points: Sequence[Point | None]
+
+    @property
+    def row(self) -> Row:
+        """The latest row, which stands for the others in what all have alike."""
+        return next(point.row for point in reversed(self.points) if point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Runs by their start, the lines over them, why some folders are left out, and what to know of the others."""
+
+    metric: Metric
+    entries: Sequence[Entry]
+    lines: Sequence[Line]
+    left_out: Sequence[str]
+    notices: Sequence[str]
+
+    @property
+    def by_text(self) -> dict[str, list[Line]]:
+        """The lines of each text, by its title."""
+        texts: dict[str, list[Line]] = {}
+        for line in self.lines:
+            texts.setdefault(line.row.group.title, []).append(line)
+        return texts
+
+
+def history_of(folders: Sequence[Path], metric: Metric) -> History:
+    """A metric over the runs in these folders, ordered by their start.
+
+    What is no run is left out and named.  Raises `InputError` where fewer than two runs are left, or none of them has
+    the figure.
+    """
+    entries, left_out = _read(folders)
+    if len(entries) < 2:
+        found = "no run" if not entries else f"one run ({entries[0].name})"
+        told = f": {'; '.join(left_out)}" if left_out else ""
+        raise InputError(f"a history takes at least two runs, and there is {found}{told}")
+    lines = [_line(rows, metric) for rows in _rows_by_place(entries)]
+    if not any(point and point.value is not None for line in lines for point in line.points):
+        raise InputError(f"no run has a {metric.key}; choose another figure with --metric")
+    return History(
+        metric=metric,
+        entries=entries,
+        lines=lines,
+        left_out=left_out,
+        notices=[*_breaks(entries, lines), *_machines(entries, metric), *_warnings(entries)],
+    )
+
+
+def _read(folders: Sequence[Path]) -> tuple[list[Entry], list[str]]:
+    """The runs, oldest first, and a line for each folder that is none."""
+    kept: dict[str, Path] = {}
+    for folder in folders:
+        kept.setdefault(os.path.realpath(folder), folder)
+    distinct = list(kept.values())
+    left_out = ["a folder that is named twice counts once"] if len(distinct) < len(folders) else []
+    entries = []
+    for name, folder in zip(names_of(distinct), distinct, strict=True):
+        try:
+            run = read_run(folder)
+            entries.append(Entry(name=name, run=run, started=_start_of(run, name)))
+        except LmzooError as error:
+            # a page may be handed on, and no folder of this machine with it
+            left_out.append(" ".join(str(error).replace(str(folder), name).split()))
+    return sorted(entries, key=lambda entry: entry.started), left_out
+
+
+def _start_of(run: Run, name: str) -> datetime:
+    try:
+        started = datetime.fromisoformat(run.info.started_utc)
+    except ValueError as error:
+        raise InputError(
+            f"{name} has no place in time: it started at {run.info.started_utc!r}, which is no date"
+        ) from error
+    return started if started.tzinfo else started.replace(tzinfo=UTC)
+
+
+def _rows_by_place(entries: Sequence[Entry]) -> list[list[Row | None]]:
+    """For each place in any run, its row in every run.  Texts that share a place in some run are told apart."""
+    runs = [rows_of(entry.run) for entry in entries]
+    counts = [Counter(map(place_of, rows)) for rows in runs]
+    shared = {place for count in counts for place, n in count.items() if n > 1}
+    found: dict[tuple[Place, str], list[Row | None]] = {}
+    for number, rows in enumerate(runs):
+        for row in rows:
+            place = place_of(row)
+            key = place, row.group.sha256 if place in shared else ""
+            found.setdefault(key, [None] * len(runs))[number] = row
+    return list(found.values())
+
+
+def _line(rows: Sequence[Row | None], metric: Metric) -> Line:
+    points: list[Point | None] = []
+    before: Row | None = None
+    for row in rows:
+        if row is None:
+            points.append(None)
+            continue
+        value = metric.value(row) if row.status in FINE else None
+        if value is None:
+            reason = row.reason or f"it has no {metric.name}"
+            points.append(Point(row=row, value=None, span=None, reason=reason))
+            continue
+        why = unlike(before.group, row.group) if before else []
+        points.append(Point(row=row, value=value, span=metric.span(row), breaks=" and ".join(why)))
+        before = row
+    return Line(points=points)
+
+
+def segments_of(line: Line) -> list[list[tuple[int, Point]]]:
+    """The points that can be drawn, with the places of their runs, cut where the line breaks."""
+    segments: list[list[tuple[int, Point]]] = []
+    for place, point in enumerate(line.points):
+        if point is None or point.value is None:
+            continue
+        if point.breaks or not segments:
+            segments.append([])
+        if math.isfinite(point.value):
+            segments[-1].append((place, point))
+    return [segment for segment in segments if segment]
+
+
+def _breaks(entries: Sequence[Entry], lines: Sequence[Line]) -> Iterator[str]:
+    """Which run breaks which lines, and why: once for all models on a text."""
+    models: dict[tuple[int, str, str], list[str]] = {}
+    for line in lines:
+        for place, point in enumerate(line.points):
+            if point and point.breaks:
+                models.setdefault((place, line.row.group.title, point.breaks), []).append(line.row.model)
+    for (place, title, why), named in sorted(models.items()):
+        names = wording.listed([wording.isolated(name) for name in dict.fromkeys(named)])
+        yield (
+            f"{entries[place].name} cannot be compared with what is before it: it has {why}; the lines of {names} on "
+            f"{title} break there"
+        )
+
+
+def _machines(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:
+    """Where times jump because the processor is another one."""
+    if not metric.is_time:
+        return
+    for before, after in itertools.pairwise(entries):
+        models = [entry.run.info.environment.cpu_model for entry in (before, after)]
+        if models[0] != models[1]:
+            yield f"{after.name} was measured on another processor than {before.name}: {models[1]} and {models[0]}"
+
+
+def _warnings(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries:
+        yield from (f"{entry.name}: {warning}" for warning in entry.run.warnings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.comparing.history import History
@@ -62,16 +62,16 @@ def write_record(path: Path, record: Recorded) -> None:
     _write(path, record.model_dump_json(indent=1).encode() + b"\n")
 
 
-def _drawn(history: History, folder: Path) -> tuple[Sequence[Figure], list[str]]:
+def _drawn(history: History, folder: Path) -> tuple[Mapping[str, Figure], list[str]]:
     if importlib.util.find_spec("matplotlib") is None:
-        return [], ["no plots: matplotlib is not installed: python -m pip install 'lmzoo[plots]'"]
+        return {}, ["no plots: matplotlib is not installed: python -m pip install 'lmzoo[plots]'"]
     # figures are drawn without a display; a backend left over from elsewhere could keep matplotlib from loading
     os.environ.pop("MPLBACKEND", None)
     try:
         from bench.comparing.history_plot import draw_history
     # matplotlib refuses to load for many reasons (settings of the user's, broken fonts); the tables do without it
     except Exception as error:
-        return [], [f"no plots: matplotlib cannot be loaded: {type(error).__name__}: {error}"]
+        return {}, [f"no plots: matplotlib cannot be loaded: {type(error).__name__}: {error}"]
     return draw_history(history, folder)
 
 

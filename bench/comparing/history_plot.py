@@ -46,9 +46,9 @@ _LARGEST = 1e100
 Look = tuple[str, Style, Line]
 
 
-def draw_history(history: History, folder: Path) -> tuple[list[content.Figure], list[str]]:
-    """Draw a plot for each text into a folder: those that came out, and a warning for each that did not."""
-    figures, warnings = [], []
+def draw_history(history: History, folder: Path) -> tuple[dict[str, content.Figure], list[str]]:
+    """Draw a plot for each text into a folder: those that came out, by text, and a warning for each that did not."""
+    figures, warnings = {}, []
     for number, (title, lines) in enumerate(list(history.by_text.items())[:_MOST_DRAWN], start=1):
         stem = f"history-{number}"
         try:
@@ -59,7 +59,8 @@ def draw_history(history: History, folder: Path) -> tuple[list[content.Figure], 
             warnings.append(f"plot {stem} could not be drawn: {type(error).__name__}: {error}")
             continue
         if alt:
-            figures.append(content.Figure(stem=stem, title=title, alt=alt, group=lines[0].row.group))
+            shown = f"{history.metric.name}, run by run"
+            figures[title] = content.Figure(stem=stem, title=shown, alt=alt, group=lines[0].row.group)
     if len(history.by_text) > _MOST_DRAWN:
         warnings.append(f"plots are there for {_MOST_DRAWN} of {len(history.by_text)} texts; the tables have all")
     return figures, warnings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.comparing.comparison import Comparison
 from bench.comparing.differences import Difference
@@ -44,16 +44,15 @@ def comparison_page(comparison: Comparison, checks: Sequence[Check]) -> Report:
     return Report(title=f"Two runs compared: {first} and {second}", sections=sections)
 
 
-def history_page(history: History, figures: Sequence[Figure]) -> Report:
-    """A page about many runs; `figures`: the plots that were drawn, whose titles are those of their texts."""
-    shown = {figure.title: figure for figure in figures}
+def history_page(history: History, figures: Mapping[str, Figure]) -> Report:
+    """A page about many runs; `figures`: the plots that were drawn, by their texts."""
     better = "lower" if history.metric.lower_is_better else "higher"
     sections = [
         Section(title="Which runs", sheets=[runs_sheet(history.entries)]),
         *[
             Section(
                 title=f"On {title}",
-                figures=[shown[title]] if title in shown else [],
+                figures=[figures[title]] if title in figures else [],
                 sheets=line_sheets(history, lines),
             )
             for title, lines in history.by_text.items()

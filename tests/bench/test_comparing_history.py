@@ -313,13 +313,14 @@ def test_every_scale_can_be_drawn(tmp_path: Path, metric: str) -> None:
     found = follow(days(tmp_path, records(1.0), records(1.5), records(2.0)), metric)
     figures, warnings = draw_history(found, tmp_path / "plots")
     assert warnings == []
-    assert [figure.stem for figure in figures] == ["history-1"]
-    assert figures[0].alt.startswith(f"{METRICS[metric].name} over runs, oldest first: kn5 ")
+    ((title, figure),) = figures.items()
+    assert (title, figure.stem) == (found.lines[0].row.group.title, "history-1")
+    assert figure.alt.startswith(f"{METRICS[metric].name} over runs, oldest first: kn5 ")
 
 
 def test_nothing_finite_is_no_plot_and_no_warning(tmp_path: Path) -> None:
     found = follow(days(tmp_path, *[one(4.4, infinite_blocks=5)] * 2))
-    assert draw_history(found, tmp_path / "plots") == ([], [])
+    assert draw_history(found, tmp_path / "plots") == ({}, [])
 
 
 def test_the_glob_of_a_folder_of_runs_works(tmp_path: Path) -> None:

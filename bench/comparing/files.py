@@ -30,13 +30,15 @@ def require_free(page: Path | None, records: Path | None) -> None:
     """
     if page is not None and importlib.util.find_spec("jinja2") is None:
         raise missing_library("jinja2", "plots", "pages")
-    for path, is_own in ((page, _is_page), (records, _is_record)):
+    for path, what, is_own in ((page, "page", _is_page), (records, "JSON", _is_record)):
         if path is None:
             continue
         require_writable(path)
         # an empty file, as mktemp makes, holds nothing that could be lost
         if path.exists() and path.stat().st_size and not is_own(path):
-            raise StoreError(f"{shown_path(path)} is there and was not written by bench.compare; give another file")
+            raise StoreError(
+                f"{shown_path(path)} is there and is no {what} that bench.compare wrote; give another file"
+            )
     if page is not None and records is not None and page.resolve() == records.resolve():
         raise StoreError(f"{shown_path(page)} cannot be the page and the JSON; give two files")
 

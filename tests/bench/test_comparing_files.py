@@ -114,7 +114,7 @@ def test_anything_else_is_never_written_over(tmp_path: Path, runs: list[str], op
     path.write_bytes(content)
     done = called(*runs, option, str(path))
     assert (done.exit_code, done.stderr.count("\n"), done.stdout) == (2, 1, "")
-    assert "was not written by bench.compare" in done.stderr
+    assert " that bench.compare wrote; give another file" in done.stderr
     assert path.read_bytes() == content
 
 

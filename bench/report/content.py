@@ -35,7 +35,11 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading with what stands under it, in this order.  `level` is 2 or 3."""
+    """A heading with what stands under it, in this order.  `level` is 2 or 3.
+
+    `html` names a template beside the page's, which the page includes at the end of the section with `data`; Markdown
+    does without.
+    """
 
     title: str
     level: int = 2
@@ -43,6 +47,8 @@ class Section:
     figures: Sequence[Figure] = ()
     sheets: Sequence[Sheet] = ()
     bullets: Sequence[str] = ()
+    html: str = ""
+    data: object = None
 
 
 @dataclass(frozen=True, kw_only=True)

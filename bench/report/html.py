@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside it: styles and plots are inside, and there is no script."""
+"""The report as one HTML page that needs nothing beside it: styles, scripts and plots are inside."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jinja2
+import markupsafe
 
 from bench.report.content import Report
+
+_FOLDER = Path(__file__).parent
 
 
 def to_html(report: Report, plots: Path) -> str:
     """The page.  `plots` is the folder of the drawn figures; every text is escaped by the template engine."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -23,7 +26,15 @@ def to_html(report: Report, plots: Path) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["pieces"] = pieces
-    return environment.get_template("page.html.jinja").render(report=report, data_url=_data_url_in(plots))
+    return environment.get_template("page.html.jinja").render(
+        report=report, data_url=_data_url_in(plots), styles=_inlined("css"), scripts=_inlined("js")
+    )
+
+
+def _inlined(suffix: str) -> list[markupsafe.Markup]:
+    """The project's own styles or scripts, as they are; the page's first."""
+    paths = sorted(_FOLDER.glob(f"*.{suffix}"), key=lambda path: (path.stem != "page", path.stem))
+    return [markupsafe.Markup(path.read_text(encoding="utf-8")) for path in paths]
 
 
 def pieces(name: str) -> list[str]:

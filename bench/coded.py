@@ -46,6 +46,7 @@ def measured_code(coder: Coder, corpus: Corpus, timed: Callable[[str, Callable[[
         "next_token_us": NO_DISTRIBUTION,
         "next_token_us_p99": NO_DISTRIBUTION,
         "n_params": _NO_FILE,
+        "profile": NO_DISTRIBUTION,
     }
     return Measured(
         test=tally_record(tally),

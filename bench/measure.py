@@ -23,6 +23,9 @@ from bench.describe import corpus_facts, read_corpus
 from bench.energy import EnergyMeter
 from bench.learned import Learned, encoded_for, has_same_symbols, trained, was_read
 from bench.planned import require_same_code, require_same_packages, require_same_text
+from bench.profiling.guesses import guesses_of
+from bench.profiling.place import place_of
+from bench.profiling.profile import profile_of
 from bench.quality import blocks_record, perplexity_figure, tally_record
 from bench.records import (
     CorpusFacts,
@@ -45,7 +48,7 @@ from lmzoo.conformance import quick_check
 from lmzoo.corpus import Corpus
 from lmzoo.driver import Training, Validation, budget_for
 from lmzoo.errors import DivergedError, LmzooError
-from lmzoo.evaluation import tally_of, token_nats, top1_accuracy
+from lmzoo.evaluation import tally_of, token_nats
 from lmzoo.interface import Progress
 from lmzoo.registry import create_coder, create_trainer, entries_of, is_read, read_model
 from lmzoo.spec import parse_spec
@@ -174,6 +177,7 @@ class Trial:
             return "ok", None, None
         measured, n_nan = self._figures(learned, corpus)
         checks = self._timed("test_s", lambda: list(quick_check(learned.model)))
+        measured = measured.model_copy(update={"checks": {check.name: check.status for check in checks}})
         failed = next((check for check in checks if check.status == "failed"), None)
         if failed is not None:
             return "invalid", f"{failed.name}: {failed.message}{_advice(self.spec, failed.name)}", measured
@@ -273,7 +277,8 @@ class Trial:
         self._tell(Moment(phase="scoring"))
         valid = self._timed("validate_s", lambda: learned.whole_validation(corpus))
         nats_N = self._timed("test_s", lambda: token_nats(model, corpus.test))
-        accuracy = self._timed("test_s", lambda: top1_accuracy(model, corpus.test))
+        place = place_of(corpus.test) if self.spec.with_text else range(0)
+        guesses = self._timed("test_s", lambda: guesses_of(model, corpus.test, place))
         # read before the model is serialised: that copy is the harness's, not the model's
         self._memory = self._read_memory()
         agreement = self._timed("test_s", lambda: device_agreement(model, corpus.test, self.spec.device))
@@ -284,7 +289,7 @@ class Trial:
         measured = Measured(
             test=tally_record(tally),
             valid=tally_record(valid),
-            top1_accuracy=Figure.of(accuracy),
+            top1_accuracy=Figure.of(guesses.top1_accuracy),
             device_agreement=agreement,
             **blocks_record(corpus.test, nats_N, tally),
             n_params=getattr(model, "n_params", None),
@@ -294,6 +299,7 @@ class Trial:
             eval_tokens_per_s=repeats(rates),
             next_token_us=repeats([sum(values) / len(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
+            profile=profile_of(model, corpus, nats_N, guesses, place, with_text=self.spec.with_text),
             kernel=learned.kernel,
             kept=learned.kept,
             absent=dict(learned.absent),

@@ -8,41 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-
-class Recorded(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-
-class Figure(Recorded):
-    """A number, or why there is none.  `infinite`: the value is infinity, which JSON cannot hold."""
-
-    value: float | None = None
-    infinite: bool = False
-    reason: str | None = None
-
-    @model_validator(mode="after")
-    def _value_or_reason(self) -> Figure:
-        if self.value is None and not self.reason:
-            raise ValueError("a figure without a value needs a reason")
-        return self
-
-    @property
-    def number(self) -> float | None:
-        """The value, `inf`, or None where there is none."""
-        return math.inf if self.infinite else self.value
-
-    @classmethod
-    def of(cls, value: float | None, reason: str | None = None) -> Figure:
-        """A figure of any float; infinite and NaN ones become null with a reason."""
-        if value is None:
-            return cls(reason=reason or "not measured")
-        if math.isnan(value):
-            return cls(reason=reason or "not a number")
-        if math.isinf(value):
-            return cls(infinite=True, reason=reason or "infinite")
-        return cls(value=value)
+from bench.profiled import Profile as Profile
+from bench.recorded import Figure as Figure
+from bench.recorded import Recorded as Recorded
 
 
 class TallyRecord(Recorded):
@@ -114,6 +84,8 @@ class Measured(Recorded):
         default=None, description="microseconds from a state to the next token's distribution and state"
     )
     next_token_us_p99: float | None = None
+    profile: Profile | None = Field(default=None, description="None: no distribution, or a record before schema 4")
+    checks: dict[str, str] = Field(default_factory=dict, description="what came of each check of probabilities")
     absent: dict[str, str] = Field(default_factory=dict, description="why a figure does not exist, by its name")
     kernel: str
     kept: str = Field(description="whose weights were scored: 'last', or 'best validation at N s'")
@@ -150,6 +122,20 @@ class Measured(Recorded):
         """Each sum over the blocks with what the tally says of it, and the relative difference allowed."""
         yield from self._sums_of_tokens()
         yield from self._sums_of_text()
+        yield from self._sums_of_profile()
+
+    def _sums_of_profile(self) -> Iterator[tuple[str, float, float, float]]:
+        test, profile = self.test, self.profile
+        if profile is None:
+            return
+        for kind, buckets in profile.sorted_tokens():
+            yield f"tokens by {kind}", sum(bucket.n_tokens for bucket in buckets), test.n_tokens, 0.0
+            if test.nll_nats.number is not None:
+                yield f"nats by {kind}", _sum_of(bucket.nats for bucket in buckets), test.nll_nats.number, 1e-9
+        n_guesses = sum(one.n_tokens for one in profile.confidences)
+        if n_guesses and self.top1_accuracy.value is not None:
+            n_right = sum(one.n_right for one in profile.confidences)
+            yield "right guesses", n_right, self.top1_accuracy.value * n_guesses, 1e-9
 
     def _sums_of_tokens(self) -> Iterator[tuple[str, float, float, float]]:
         test = self.test

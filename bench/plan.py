@@ -54,12 +54,18 @@ class Limits:
 
 
 def make_plan(
-    answer: Answer, *, devices: Sequence[str], seeds: int, limits: Limits, train_fractions: Sequence[float] = (1.0,)
+    answer: Answer,
+    *,
+    devices: Sequence[str],
+    seeds: int,
+    limits: Limits,
+    train_fractions: Sequence[float] = (1.0,),
+    with_text: bool = True,
 ) -> list[TrialSpec]:
     """The trials, counting models first: the neural ones are measured against their perplexities.
 
     Counting models and compressors have no device path and no chance in them: they run once, on the CPU, whatever was
-    asked.
+    asked.  Without `with_text` no record holds a word of the text.
     Raises `PlanError` for more trials than a run may have, and for a share of a text that is less than a token.
     """
     n_trials = _n_trials(answer, len(devices), seeds, train_fractions)
@@ -70,7 +76,7 @@ def make_plan(
     _check_shares(answer, train_fractions)
     code = code_sha256()
     cells = _cells(answer, devices, seeds, train_fractions)
-    trials = [_trial(cell, limits, answer.default_budget_s, code) for cell in cells]
+    trials = [_trial(cell, limits, answer.default_budget_s, code, with_text=with_text) for cell in cells]
     return sorted(trials, key=lambda trial: _ORDER[trial.family])
 
 
@@ -148,7 +154,7 @@ def _repetitions(model: ModelFacts, devices: Sequence[str], seeds: int) -> Itera
     yield from itertools.product(devices, range(1 if model.is_read else seeds))
 
 
-def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> TrialSpec:
+def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str, *, with_text: bool) -> TrialSpec:
     model, facts = cell.model, cell.facts
     budget_s, epochs, max_steps = training_limits(model, limits, default_budget_s)
     time_limit_s = limits.time_limit_s
@@ -174,6 +180,7 @@ def _trial(cell: _Cell, limits: Limits, default_budget_s: float, code: str) -> T
         time_limit_s=time_limit_s,
         memory_limit_bytes=limits.memory_limit_bytes,
         quick=limits.quick,
+        with_text=with_text,
     )
     key = content_key(trial, facts, code)
     return trial.model_copy(update={"content_key": key, "trial_id": trial_id(trial, facts, key)})

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from bench.measured import Figure as Figure
 from bench.measured import Measured as Measured
+from bench.measured import Profile as Profile
 from bench.measured import Recorded as Recorded
 from bench.measured import Repeats as Repeats
 from bench.measured import TallyRecord as TallyRecord
@@ -20,8 +21,9 @@ from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Invalid
 
 # 1: the first.  2: blocks by character, byte and out-of-vocabulary token; agreement of devices; energy; schedule.
 # 3: compressors and models that are read; blocks that all tokenizers share.
+# 4: profiles: tokens by frequency, position and order, confidence, a passage, a sample; the checks of probabilities.
 # Records of an older schema are read; what they do not hold is missing.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 RULES_VERSION = 1
 
 Family = Literal["counting", "neural", "coder"]
@@ -97,6 +99,7 @@ class TrialSpec(Recorded):
     time_limit_s: float | None = None
     memory_limit_bytes: int | None = None
     quick: bool = False
+    with_text: bool = Field(default=True, description="whether its record may hold a passage and a sample")
 
 
 class Question(Recorded):

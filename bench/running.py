@@ -55,6 +55,7 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
         seeds=asked.seeds,
         limits=asked.limits,
         train_fractions=asked.train_fractions,
+        with_text=not asked.no_text,
     )
     # early enough to think again before minutes are spent
     for notice in (*notices.about_plan(plan), *notices.about_texts(answer.facts)):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from lmzoo.corpus import Split
 from lmzoo.errors import VocabularyMismatchError, require_kind, require_whole
-from lmzoo.interface import LanguageModel, all_logprobs, require_model, sequence_logprobs
+from lmzoo.interface import LanguageModel, LogProbs, all_logprobs, require_model, sequence_logprobs
 from lmzoo.normalizers import named_normalizer
 from lmzoo.tally import Tally
 
@@ -109,19 +109,33 @@ def token_nats(
     return nats_N
 
 
-def top1_accuracy(model: LanguageModel[Any], split: Split, *, max_tokens: int = 10_000) -> float:
-    """How often the most probable next token is the right one (0 to 1), over the first `max_tokens` tokens."""
+def each_distribution(
+    model: LanguageModel[Any], split: Split, *, max_tokens: int = 10_000
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], LogProbs]]:
+    """ln p of every symbol before each of the first `max_tokens` tokens, given the document so far, piece by piece.
+
+    Yields token positions (B, L), which of them are real, and the distributions (B, L, V).  Whoever lets go of one piece
+    before asking for the next has a single one in memory.
+    """
     _check_same_vocabulary(model, split)
     split = split.head(max_tokens)
     chunk_length = 64
     batch_size = max(_MAX_CELLS // (chunk_length * len(model.vocab)), 1)
-    n_right = 0
     for positions_BxL, mask_BxL, state in _chunks(model, split.starts_D1, batch_size, chunk_length):
         tokens_BxL = np.where(mask_BxL, split.ids_N[positions_BxL], 0)
-        best_BxL = all_logprobs(model, tokens_BxL, state.value).argmax(axis=-1)
-        n_right += int(((best_BxL == tokens_BxL) & mask_BxL).sum())
+        yield positions_BxL, mask_BxL, all_logprobs(model, tokens_BxL, state.value)
         _, state.value = model.logprobs(tokens_BxL, state.value)
-    return n_right / split.n_tokens
+
+
+def top1_accuracy(model: LanguageModel[Any], split: Split, *, max_tokens: int = 10_000) -> float:
+    """How often the most probable next token is the right one (0 to 1), over the first `max_tokens` tokens."""
+    n_right = n_tokens = 0
+    for positions_BxL, mask_BxL, logprobs_BxLxV in each_distribution(model, split, max_tokens=max_tokens):
+        is_right_BxL = logprobs_BxLxV.argmax(axis=-1) == split.ids_N[positions_BxL]
+        del logprobs_BxLxV
+        n_right += int((is_right_BxL & mask_BxL).sum())
+        n_tokens += int(mask_BxL.sum())
+    return n_right / n_tokens
 
 
 def tally_of(model: LanguageModel[Any], split: Split, nats_N: Nats) -> Tally:

@@ -82,6 +82,8 @@ LMZOO_EXEMPT = {"__init__", "__main__", "cli"}
 
 # likewise for bench
 BENCH_ORDER = (
+    "recorded",
+    "profiled",
     "measured",
     "records",
     "sealed",
@@ -94,6 +96,7 @@ BENCH_ORDER = (
     "quality",
     "coded",
     "throughput",
+    "profiling",
     "agreement",
     "energy",
     "learned",

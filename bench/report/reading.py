@@ -29,6 +29,7 @@ class Run:
     """What a folder holds: usable records in the order of the plan, and what is missing or was left out.
 
     `earlier`: what was measured too, by other plans, options, texts, code or rules, and stands in no table.
+    Of a run without text the records hold none, whoever wrote them.
     """
 
     info: RunInfo
@@ -58,10 +59,19 @@ def read_run(folder: Path) -> Run:
             other_rules.append(record)
         else:
             records.append(record)
+    if info.no_text:
+        records = list(map(_without_text, records))
     kept, doubles = _without_doubles(records)
     warnings = (*_about_other_rules(info, other_rules), *map(_about_double, doubles))
     earlier = (*other_rules, *doubles, *_set_aside(folder / "trials"))
     return Run(info=info, records=kept, missing=tuple(missing), warnings=warnings, earlier=earlier)
+
+
+def _without_text(record: TrialRecord) -> TrialRecord:
+    if record.measured is None or record.measured.profile is None:
+        return record
+    profile = record.measured.profile.without_text()
+    return record.model_copy(update={"measured": record.measured.model_copy(update={"profile": profile})})
 
 
 def _set_aside(folder: Path) -> list[TrialRecord]:

@@ -29,6 +29,7 @@ DECIDING: dict[str, st.SearchStrategy[Any]] = {
     "epochs": st.none() | st.floats(1, 99),
     "max_steps": st.none() | st.integers(1, 99),
     "threads": st.integers(1, 9),
+    "with_text": st.booleans(),
 }
 NOT_DECIDING: dict[str, st.SearchStrategy[Any]] = {
     # names

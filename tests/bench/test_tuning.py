@@ -20,7 +20,7 @@ from bench import tune
 from bench.describe import answer, model_facts
 from bench.executor.protocol import Ended, Event, Moved, Started
 from bench.measure import Trial
-from bench.records import Answer, CorpusSpec, Figure, TallyRecord, TrialRecord, TrialSpec
+from bench.records import SCHEMA_VERSION, Answer, CorpusSpec, Figure, TallyRecord, TrialRecord, TrialSpec
 from bench.sealed import read_sealed
 from bench.tuning import searching
 from bench.tuning.attempts import Attempt, Report, ranking
@@ -582,7 +582,8 @@ def test_a_folder_that_a_newer_version_wrote_is_left_alone(
 ) -> None:
     assert search(Told(by_order), "--trials", "1") == 0
     path = tmp_path / "out" / "tune.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"schema_version": 3', '"schema_version": 99'), "utf-8")
+    text = path.read_text(encoding="utf-8").replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99')
+    path.write_text(text, encoding="utf-8")
     assert search(Told(by_order), "--resume") == 2
     assert "was written by a newer version" in capsys.readouterr().err
     path.write_text("{", encoding="utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.report.across import Across, across_of, largest_fraction, write_across
 from bench.report.content import Figure, Report, report_of
 from bench.report.markdown import to_markdown
+from bench.report.profile_tables import write_profiles
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, pairs_of, rows_of
 from bench.report.scaling import Series, series_of, write_scaling
@@ -31,6 +32,7 @@ def build_report(folder: Path) -> list[str]:
     pairs = {group: pairs_of(rows) for group, rows in groups.items()}
     # tables first: nothing that follows can lose them
     write_tables(folder / "tables", run.info, groups, [pair for members in pairs.values() for pair in members])
+    write_profiles(folder / "tables", groups)
     across = across_of(groups)
     write_across(folder / "tables", across)
     several = series_of(groups)

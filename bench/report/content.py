@@ -12,7 +12,9 @@ from bench.report import notices, wording
 from bench.report.across import Across, largest_fraction
 from bench.report.across_sheet import across_sentence, across_sheet
 from bench.report.answer import answer
+from bench.report.differences import profile_parts
 from bench.report.distance import distance_sheets
+from bench.report.passages import most_shown
 from bench.report.reading import Run
 from bench.report.rows import Group, Pair, Row
 from bench.report.scaling import Series, scaling_sheets
@@ -73,6 +75,7 @@ def report_of(
     for series in several:
         own = [figure for figure in figures if figure.group == series.whole]
         sections += _text_sections(series, pairs[series.whole], run, own, alone=len(several) == 1)
+        sections += _closer_sections(series, own, n_texts=len(several))
     sections += [section for section in (_unavailable(run), _warnings(run)) if section.bullets]
     sections += [_reading(), _provenance(run)]
     quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
@@ -108,6 +111,21 @@ def _text_sections(
         if sheets or drawn:
             parts.append(Section(title=title, level=level, figures=drawn, sheets=sheets))
     return [head, *parts]
+
+
+def _closer_sections(series: Series, figures: Sequence[Figure], *, n_texts: int) -> list[Section]:
+    """Where the models of a text differ, token by token, as far as their records tell."""
+    return [
+        Section(
+            title=part.title,
+            level=2 if n_texts == 1 else 3,
+            figures=[figure for figure in figures if figure.stem.split("-")[0] in part.stems],
+            sheets=part.sheets,
+            html=part.html,
+            data=part.data,
+        )
+        for part in profile_parts(series.groups[series.whole], most_shown(n_texts))
+    ]
 
 
 def _scaling(series: Series) -> list[Part]:

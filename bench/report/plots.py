@@ -33,6 +33,7 @@ from bench.report.drawing import (
     styles,
     write_key,
 )
+from bench.report.profile_plots import draw_calibration, draw_surprisal
 from bench.report.rows import Group, Row, ranked
 from bench.report.scaling import Series
 from bench.report.scaling_plot import draw_scaling
@@ -214,6 +215,8 @@ PLOTS: Mapping[str, tuple[str, Drawer]] = {
     "memory": ("peak memory", draw_memory),
     "size": ("perplexity against model size", draw_size),
     "speed": ("perplexity against speed", draw_speed),
+    "surprisal": ("bits by kind of token", draw_surprisal),
+    "calibration": ("reliability curves", draw_calibration),
 }
 
 

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show_default=True,
     help="Where trials run: local, one at a time on this machine; ray, side by side on a Ray cluster that is running.",
 )
-@click.option("--no-text", is_flag=True, help="No passage of the corpus in the report.")
+@click.option("--no-text", is_flag=True, help="No passage of the text and no sample in records and report.")
 @click.option("--debug", is_flag=True, help="Show what trials print, and tracebacks.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:

@@ -9,6 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench.report.across import ACROSS_COLUMNS
+from bench.report.profile_tables import (
+    CALIBRATION_COLUMNS,
+    PASSAGE_COLUMNS,
+    SAMPLE_COLUMNS,
+    SURPRISAL_COLUMNS,
+)
 from bench.report.scaling import SCALING_COLUMNS
 from bench.report.tables import CURVE_COLUMNS, SIGNIFICANCE_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
 
@@ -21,6 +27,10 @@ TABLES = {
     "significance.csv": SIGNIFICANCE_COLUMNS,
     "across.csv": ACROSS_COLUMNS,
     "scaling.csv": SCALING_COLUMNS,
+    "surprisal.csv": SURPRISAL_COLUMNS,
+    "calibration.csv": CALIBRATION_COLUMNS,
+    "passage.csv": PASSAGE_COLUMNS,
+    "samples.csv": SAMPLE_COLUMNS,
 }
 
 

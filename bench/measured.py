@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import Field, model_validator
 
-from bench.profiled import Profile as Profile
+from bench.profiled import Profile
 from bench.recorded import Figure as Figure
 from bench.recorded import Recorded as Recorded
 

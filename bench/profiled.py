@@ -131,11 +131,6 @@ class Profile(Recorded):
     @property
     def calibration_error(self) -> float | None:
         """Expected calibration error of the first choices (Guo et al. 2017, eq. 3), 0 to 1; None without any."""
-        return calibration_error(self.confidences)
-
-
-def calibration_error(confidences: tuple[Confidence, ...]) -> float | None:
-    """The mean over predictions of the distance of confidence and accuracy in their bin."""
-    n_tokens = sum(one.n_tokens for one in confidences)
-    # of a bin, its share n/N times |right/n - p/n|
-    return math.fsum(abs(one.n_right - one.p_sum) for one in confidences) / n_tokens if n_tokens else None
+        n_tokens = sum(one.n_tokens for one in self.confidences)
+        # the share n/N of a bin times its |right/n - p/n|
+        return math.fsum(abs(one.n_right - one.p_sum) for one in self.confidences) / n_tokens if n_tokens else None

@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 
 from bench.measured import Figure as Figure
 from bench.measured import Measured as Measured
-from bench.measured import Profile as Profile
 from bench.measured import Recorded as Recorded
 from bench.measured import Repeats as Repeats
 from bench.measured import TallyRecord as TallyRecord

@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 from bench import agreement, energy, environment, measure, plan, stats, throughput
+from bench.measured import Measured
+from bench.profiling import guesses
 from bench.records import RULES_VERSION
 from bench.report import across, notices, reading, rows, scaling, tables
 from lmzoo import budget, corpus, driver, evaluation, tally
@@ -100,6 +102,16 @@ def average_the_averages(monkeypatch: pytest.MonkeyPatch) -> None:
 def call_every_normalizer_lossless(monkeypatch: pytest.MonkeyPatch) -> None:
     named = evaluation.named_normalizer
     monkeypatch.setattr(evaluation, "named_normalizer", lambda name: dataclasses.replace(named(name), lossless=True))
+
+
+def look_a_token_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    each_distribution = guesses.each_distribution
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        for positions_BxL, mask_BxL, logprobs_BxLxV in each_distribution(*arguments, **options):
+            yield positions_BxL, mask_BxL, np.roll(logprobs_BxLxV, 1, axis=1)
+
+    monkeypatch.setattr(guesses, "each_distribution", late)
 
 
 def halve_the_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +349,9 @@ EVALUATION = "tests/lmzoo/test_evaluation.py"
 STATS, TABLES, PLAN, MEASURE = (f"tests/bench/test_{name}.py" for name in ("stats", "report_tables", "plan", "measure"))
 THROUGHPUT, ENVIRONMENT = (f"tests/bench/test_{name}.py" for name in ("throughput", "environment"))
 CLOCKS, ISOLATION, ENERGY = (f"tests/bench/test_{name}.py" for name in ("clocks", "isolation", "energy"))
-AGREEMENT, DEVICES = (f"tests/bench/test_{name}.py" for name in ("agreement", "report_devices"))
+AGREEMENT, DEVICES, PROFILING = (
+    f"tests/bench/test_{name}.py" for name in ("agreement", "report_devices", "profiling")
+)
 
 RULES = (
     Rule(
@@ -431,6 +445,18 @@ RULES = (
         says="across tokenizers, pieces that are not the same text make no pair",
         test="tests/bench/test_report_across.py::test_pieces_that_are_not_the_same_make_no_pair",
         breach=replaced(across, "pieces_test", lambda a, b: stats.paired_test(a[0], b[0], a[1])),
+    ),
+    Rule(
+        section="Quality",
+        says="sums by kind of token are those of the test text",
+        test=f"{PROFILING}::test_a_profile_that_does_not_add_up_makes_a_record_unreadable",
+        breach=replaced(Measured, "_sums_of_profile", lambda measured: iter(())),
+    ),
+    Rule(
+        section="Quality",
+        says="a passage is told with all that stood before it in its document",
+        test=f"{PROFILING}::test_the_passage_is_that_of_the_evaluation",
+        breach=look_a_token_late,
     ),
     Rule(
         section="Quality",

@@ -67,7 +67,7 @@ def _is_in(positions_BxL: npt.NDArray[np.int64], place: range) -> npt.NDArray[np
 
 def _count(found: Guesses, logprobs_M: LogProbs, is_right_M: npt.NDArray[np.bool_]) -> None:
     # rounded above 1, or no number, a probability is still in some bin
-    p_M = np.nan_to_num(np.clip(np.exp(np.asarray(logprobs_M, np.float64)), 0.0, 1.0))
+    p_M = np.nan_to_num(np.exp(np.minimum(np.asarray(logprobs_M, np.float64), 0.0)))
     # (low, high], as Guo et al. have it
     bins_M = np.maximum(np.ceil(p_M * N_BINS).astype(np.int64) - 1, 0)
     found.n_tokens_K += np.bincount(bins_M, minlength=N_BINS)

@@ -209,7 +209,7 @@ def _calibration_line(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
     if not n_tokens:
         return (label_of(row, rows), *[wording.NOT_AVAILABLE] * 4, badge)
     sure, right = (math.fsum(getattr(one, name) for one in bins) / n_tokens for name in ("p_sum", "n_right"))
-    by = f"{'+' if sure > right else ''}{wording.rounded(100 * (sure - right), 2)} points"
+    by = f"{'+' if sure > right else ''}{wording.rounded(100 * (sure - right))} points"
     return (
         label_of(row, rows),
         wording.percent(calibration_error_of(row)),

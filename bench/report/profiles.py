@@ -88,7 +88,7 @@ def rare_share(costs: Mapping[Bounds, Cost], below: int) -> tuple[float, float] 
     Infinite nats have no shares.
     """
     n_tokens, nats = (math.fsum(getattr(cost, name) for cost in costs.values()) for name in ("n_tokens", "nats"))
-    rare = [cost for (_, high), cost in costs.items() if high is None or high < below]
+    rare = [cost for (low, high), cost in costs.items() if low is None or (high is not None and high < below)]
     if not rare or not 0 < nats < math.inf:
         return None
     return math.fsum(cost.n_tokens for cost in rare) / n_tokens, math.fsum(cost.nats for cost in rare) / nats

@@ -114,7 +114,7 @@ def each_distribution(
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], LogProbs]]:
     """ln p of every symbol before each of the first `max_tokens` tokens, given the document so far, piece by piece.
 
-    Yields token positions (B, L), which of them are real, and the distributions (B, L, V).  Whoever lets go of one piece
+    Yields token positions (B, L), which of them are real, and the distributions (B, L, V).  Whoever lets go of a piece
     before asking for the next has a single one in memory.
     """
     _check_same_vocabulary(model, split)

@@ -349,9 +349,7 @@ EVALUATION = "tests/lmzoo/test_evaluation.py"
 STATS, TABLES, PLAN, MEASURE = (f"tests/bench/test_{name}.py" for name in ("stats", "report_tables", "plan", "measure"))
 THROUGHPUT, ENVIRONMENT = (f"tests/bench/test_{name}.py" for name in ("throughput", "environment"))
 CLOCKS, ISOLATION, ENERGY = (f"tests/bench/test_{name}.py" for name in ("clocks", "isolation", "energy"))
-AGREEMENT, DEVICES, PROFILING = (
-    f"tests/bench/test_{name}.py" for name in ("agreement", "report_devices", "profiling")
-)
+AGREEMENT, DEVICES, PROFILING = (f"tests/bench/test_{name}.py" for name in ("agreement", "report_devices", "profiling"))
 
 RULES = (
     Rule(

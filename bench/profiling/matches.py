@@ -1,7 +1,7 @@
 """How much of what stands before and at a token the training text has: the longest n-gram that ends there.
 
-It is a property of the two texts, the same for every model, and what an n-gram model without cut-offs matches.  Only the
-n-grams of the test text are looked for, each by 64 bits; two are taken for one in fewer than one of 100,000 texts.
+It is a property of the two texts, the same for every model, and what an n-gram model without cut-offs matches.  Only
+the n-grams of the test text are looked for, each by 64 bits; two are taken for one in fewer than one text of 100,000.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _keys_by_order(split: Split, numbers_V: Keys) -> list[tuple[Ids, Keys]]:
     places_P = np.arange(split.n_tokens)
     starts_P = _starts(split, places_P)
     keys_P = numbers_V[split.ids_N]
-    found = [(places_P, keys_P)]
+    found: list[tuple[Ids, Keys]] = [(places_P, keys_P)]
     for order in range(2, LONGEST + 1):
         is_there_P = places_P - starts_P >= order - 2
         places_P, starts_P, keys_P = places_P[is_there_P], starts_P[is_there_P], keys_P[is_there_P]
@@ -64,7 +64,9 @@ def _keys_by_order(split: Split, numbers_V: Keys) -> list[tuple[Ids, Keys]]:
     return found
 
 
-def _look(split: Split, numbers_V: Keys, places_P: Ids, wanted: list[Keys], is_seen: list[npt.NDArray[np.bool_]]) -> None:
+def _look(
+    split: Split, numbers_V: Keys, places_P: Ids, wanted: list[Keys], is_seen: list[npt.NDArray[np.bool_]]
+) -> None:
     """Mark which of the wanted n-grams of each order end at some places; only where one does can a longer one."""
     starts_P = _starts(split, places_P)
     keys_P = numbers_V[split.ids_N[places_P]]

@@ -84,7 +84,7 @@ def unknown_in(split: Split, place: range) -> list[int]:
 
 
 def prompt_of(split: Split) -> str:
-    """The first words of a test text, as the model's normaliser leaves them; some characters where nothing is a word."""
+    """The first words of a test text, as its normaliser leaves them; some characters where nothing is a word."""
     vocab = split.vocab
     text = named_normalizer(vocab.normalizer).apply(split.segments[0][: 4 * _PROMPT_CHARS]).lstrip()
     head = text[:_PROMPT_CHARS]

@@ -1,11 +1,12 @@
 """The same passage as each model sees it: colours by bits, and what is told of a token under the pointer or in focus.
 
-Every sign that could turn or break the text around it (controls, marks of direction) is spelt out; letters of any script
-stay as they are, and in their order.
+Every sign that could turn or break the text around it (controls, marks of direction) is spelt out; letters of any
+script stay as they are, and in their order.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
 from collections.abc import Sequence
@@ -181,7 +182,7 @@ def _level(bits: float) -> str:
 
 def _legend() -> list[tuple[str, str]]:
     """Each shade and the bits that it stands for."""
-    names = [f"{low:g} to {high:g}" for low, high in zip(LEVELS, LEVELS[1:], strict=False)]
+    names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(LEVELS)]
     bits = [f"below {LEVELS[0]:g}", *names, f"{LEVELS[-1]:g} or more", "impossible"]
     return list(zip([*(f"b{n}" for n in range(len(LEVELS) + 1)), IMPOSSIBLE], bits, strict=True))
 

@@ -1,4 +1,4 @@
-"""The CSV tables of profiles: costs by kind of token, confidence, passages, samples; a table without rows is no file."""
+"""The CSV tables of profiles: costs by kind of token, confidence, passages, samples; one without rows is no file."""
 
 from __future__ import annotations
 

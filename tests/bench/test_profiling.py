@@ -34,7 +34,9 @@ from tests.lmzoo.toy import FixedModel, HistoryModel, UniformModel
 
 LINE = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=6).map(" ".join)
 LINES = st.lists(LINE, min_size=1, max_size=6)
+KINDS, POLICIES = st.sampled_from(["char", "word", "byte"]), st.sampled_from(["file", "line", "running"])
 TEXT = "the cat sat on the mat and the dog sat on the log\n" * 60
+WITTEN_BELL = "ngram:order=3,smoothing=wb"
 
 
 def corpus_of(train_text: str, test: str, **how: Any) -> Corpus:
@@ -102,9 +104,7 @@ def test_an_impossible_token_makes_its_own_bucket_infinite_and_no_other() -> Non
     assert [b.nats for b in found] == [None, 3.0]
 
 
-@pytest.mark.parametrize("tokens", ["char", "word", "byte"])
-@pytest.mark.parametrize("documents", ["file", "line", "running"])
-@given(lines=LINES, seed=st.integers(0, 9))
+@given(tokens=KINDS, documents=POLICIES, lines=LINES, seed=st.integers(0, 9))
 def test_every_kind_adds_up_to_the_text(tokens: str, documents: str, lines: list[str], seed: int) -> None:
     text = corpus_of("a b ab\n" * 4, "\n".join(lines), tokens=tokens, documents=documents)
     nats_N = np.random.default_rng(seed).gamma(2.0, size=text.test.n_tokens)
@@ -141,8 +141,7 @@ def longest_by_hand(text: Corpus) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("documents", ["file", "line", "running"])
-@given(train_lines=LINES, test_lines=LINES, min_freq=st.integers(1, 2))
+@given(documents=POLICIES, train_lines=LINES, test_lines=LINES, min_freq=st.integers(1, 2))
 def test_the_longest_match_is_found(
     documents: str, train_lines: list[str], test_lines: list[str], min_freq: int
 ) -> None:
@@ -158,7 +157,7 @@ def test_training_text_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_n_gram_model_without_cut_offs_matches_the_same() -> None:
     text = corpus_of(TEXT, "the dog sat on the mat\nthe log and a cat\n", tokens="word", documents="line")
-    model = train("ngram:order=3,smoothing=wb", text)
+    model = train(WITTEN_BELL, text)
     own = [
         order
         for document in text.test
@@ -260,7 +259,14 @@ def test_a_passage_over_several_documents_knows_where_they_start_and_end() -> No
 def test_a_passage_is_long_enough_and_bounded_whatever_the_text(tokens: str, documents: str) -> None:
     if tokens == "grapheme":
         pytest.importorskip("regex")
-    for test in ("a", "a b\n", "the cat sat on the mat\n\n" * 400, "子曰學而時習之\n" * 99, "x" * 5000, "a" * 90 + " b"):
+    for test in (
+        "a",
+        "a b\n",
+        "the cat sat on the mat\n\n" * 400,
+        "子曰學而時習之\n" * 99,
+        "x" * 5000,
+        "a" * 90 + " b",
+    ):
         split = corpus_of("the cat\n子曰 sat on a mat\n\n", test, tokens=tokens, documents=documents).test
         place = place_of(split)
         assert 0 <= place.start < place.stop <= split.n_tokens
@@ -323,7 +329,7 @@ def test_a_prompt_is_the_first_words(text: str, prompt: str) -> None:
 
 def test_models_that_cannot_tell_an_order_have_none_and_counting_models_have_theirs() -> None:
     text = corpus_of(TEXT, TEXT[:300])
-    plain, counting = (profiled(model, text).passage for model in (UniformModel(text.vocab), train("trigram", text)))
+    plain, counting = (profiled(model, text).passage for model in (UniformModel(text.vocab), train(WITTEN_BELL, text)))
     assert plain is not None
     assert plain.model_orders == ()
     assert counting is not None
@@ -348,12 +354,12 @@ def test_what_a_model_cannot_tell_costs_it_nothing_else() -> None:
 
 def test_a_sample_has_about_200_characters_and_goes_on_behind_line_ends() -> None:
     text = corpus_of(TEXT, TEXT, tokens="word", documents="line")
-    found = sample_of(train("trigram", text), text.test)
+    found = sample_of(train(WITTEN_BELL, text), text.test)
     assert found.prompt == "the cat sat on the mat"
     assert found.text is not None
     assert 100 < len(found.text) < 300
     assert "\n" in found.text
-    assert sample_of(train("trigram", text), text.test) == found
+    assert sample_of(train(WITTEN_BELL, text), text.test) == found
 
 
 def test_a_line_that_ends_at_once_is_not_written_for_ever() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.records import CorpusSpec, Environment, Figure, TrialRecord
 from bench import report
+from bench.records import CorpusSpec, Environment, Figure, TrialRecord
 from bench.report import plots
 from bench.report.__main__ import main
 from bench.report.build import build_report

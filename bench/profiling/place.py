@@ -90,7 +90,9 @@ def prompt_of(split: Split) -> str:
     head = text[:_PROMPT_CHARS]
     if len(text) > _PROMPT_CHARS and any(map(str.isspace, head)):
         head = head.rsplit(None, 1)[0]
-    return _shown(head.rstrip())
+    # behind a character a word would go on; words and their parts bring the space that is before them
+    end = " " if vocab.cutter.is_single and len(text) > len(head) and text[len(head)].isspace() else ""
+    return _shown(head.rstrip() + end)
 
 
 def _as_they_stand(split: Split, stop: int) -> dict[int, str]:

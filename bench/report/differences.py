@@ -136,7 +136,7 @@ def _by_kind(rows: Sequence[Row]) -> list[Sheet]:
         if bounds:
             lines = [_bucket_line(one, costs) for one in bounds]
             headers = (header, "tokens", "share", *(label_of(row, rows) for row in shown))
-            notes = [*(_about_rare(rows, known) if kind == "frequency" else ()), *_left_out(known, shown)]
+            notes = [*_about_rare(rows, known), *_left_out(known, shown)] if kind == "frequency" else []
             align = "l" + "r" * (len(headers) - 1)
             sheets.append(Sheet(caption=caption, headers=headers, align=align, rows=lines, notes=notes))
     return [*sheets, *_without(known)]
@@ -165,7 +165,9 @@ def _about_rare(rows: Sequence[Row], known: Sequence[Row]) -> list[str]:
 
 def _left_out(known: Sequence[Row], shown: Sequence[Row]) -> list[str]:
     n_more = len(known) - len(shown)
-    return [f"{n_more} more models are in tables/surprisal.csv"] if n_more else []
+    if not n_more:
+        return []
+    return [f"{n_more} more {'models are' if n_more > 1 else 'model is'} in tables/surprisal.csv, for every kind"]
 
 
 def _without(known: Sequence[Row]) -> list[Sheet]:

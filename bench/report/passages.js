@@ -25,7 +25,8 @@
       for (const view of views) {
         const row = table.insertRow();
         row.append(element("th", view.name));
-        for (const part of view.tokens[at].dataset.told.split("\n")) row.append(element("td", part));
+        const [p, bits, ...more] = view.tokens[at].dataset.told.split("\n");
+        for (const part of [p, bits, more.join(" · ")]) row.append(element("td", part));
         view.tokens.forEach((token, place) => token.classList.toggle("at", place === at));
       }
       panel.replaceChildren(element("h5", names[at]), table);

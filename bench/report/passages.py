@@ -28,6 +28,8 @@ _SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 _MARKS_OF_DIRECTION = "\u200e\u200f\u061c"
 _CONTEXT = 18
+# as records have it, a longest match of so many tokens may be longer
+LONGEST = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +172,14 @@ def _called(passage: Passage, at: int) -> str:
     if at in passage.ends:
         name += ", end of the document"
     if passage.orders:
-        order = passage.orders[at]
-        many = f"the last {order} tokens" if order > 1 else "this token alone" if order else "no such token"
-        name += f" · training text has {many}"
+        name += f" · the training text has {_match(passage.orders[at])}"
     return name
+
+
+def _match(order: int) -> str:
+    if order < 2:
+        return "this token, but not behind the one before" if order else "no such token"
+    return f"the last {order}{' or more' if order == LONGEST else ''} tokens together"
 
 
 def _level(bits: float) -> str:

@@ -132,7 +132,7 @@ def _short(bounds: Bounds) -> str:
     low, high = bounds
     if low is None:
         return named(bounds)
-    return f"{wording.count(low)}{'+' if high is None else ''}"
+    return f"{wording.count(low, 1)}{'+' if high is None else ''}"
 
 
 def _grid(axes: Axes) -> None:

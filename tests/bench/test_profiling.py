@@ -317,7 +317,7 @@ def test_an_endless_word_is_shortened() -> None:
 @pytest.mark.parametrize(
     ("text", "prompt"),
     [
-        ("In the beginning God created the heaven", "In the beginning God"),
+        ("In the beginning God created the heaven", "In the beginning God "),
         ("  short text", "short text"),
         ("子曰學而時習之不亦說乎有朋自遠方來不亦樂乎人不知而不慍", "子曰學而時習之不亦說乎有朋自遠方來不亦樂乎人不知"),
         ("\n\n", ""),

@@ -220,8 +220,8 @@ def test_a_page_has_every_token_of_every_model(tmp_path: Path) -> None:
     # 2 nats: 13.5 %, 2.9 bits
     assert (text, level) == ("g", "b3")
     assert told.split("\n") == ["14 %", "2.9 bits", "matched 3 tokens", "likeliest: e 50 %, ␣ 25 %"]
-    assert cells.names[4] == "g · training text has the last 4 tokens"
-    assert cells.names[0] == "a · training text has no such token"
+    assert cells.names[4] == "g · the training text has the last 4 tokens together"
+    assert cells.names[0] == "a · the training text has no such token"
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -320,7 +320,7 @@ def test_fifty_models_stay_a_small_page(tmp_path: Path) -> None:
     cells = Cells(tmp_path)
     # the best, and the best of the other family
     assert cells.models == [*names[:11], "unigram"]
-    assert "44 more models are in tables/surprisal.csv" in text
+    assert "44 more models are in tables/surprisal.csv, for every kind" in text
     assert len(table(tmp_path, "samples")) == 50
 
 

@@ -299,7 +299,10 @@ class Trial:
             eval_tokens_per_s=repeats(rates),
             next_token_us=repeats([sum(values) / len(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
-            profile=profile_of(model, corpus, nats_N, guesses, place, with_text=self.spec.with_text),
+            profile=self._timed(
+                "profile_s",
+                lambda: profile_of(model, corpus, nats_N, guesses, place, with_text=self.spec.with_text),
+            ),
             kernel=learned.kernel,
             kept=learned.kept,
             absent=dict(learned.absent),

@@ -181,6 +181,7 @@ class Parts(Recorded):
     validate_s: float
     test_s: float
     throughput_s: float
+    profile_s: float = 0.0
 
 
 class Environment(Recorded):

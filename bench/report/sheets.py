@@ -37,6 +37,7 @@ _PARTS = {
     "validate_s": "validate",
     "test_s": "test",
     "throughput_s": "throughput",
+    "profile_s": "profile",
 }
 
 Part = tuple[str, tuple[str, ...], list[Sheet]]

@@ -49,7 +49,9 @@ def spent(whole_s: float, records: Sequence[TrialRecord]) -> Spent:
     if not parts or len(parts) < len(records):
         raise ValueError(f"{len(records) - len(parts)} of {len(records)} trials have no parts: look at their records")
     n = len(parts)
-    measuring_s = sum((part.train_s or 0.0) + part.validate_s + part.test_s + part.throughput_s for part in parts)
+    measuring_s = sum(
+        (part.train_s or 0.0) + part.validate_s + part.test_s + part.throughput_s + part.profile_s for part in parts
+    )
     start_s, load_s = sum(part.start_and_imports_s for part in parts), sum(part.load_s for part in parts)
     rest_s = sum(record.wall_s for record in records) - measuring_s - start_s - load_s
     return Spent(
@@ -66,7 +68,7 @@ def table(taken: Spent) -> list[str]:
     """A row for each part, in milliseconds of a trial."""
     rows = [
         (f"the whole run, {taken.n_trials} trials", taken.whole_s),
-        ("of it measuring (training, validating, testing, timing throughput)", taken.measuring_s),
+        ("of it measuring (training, validating, testing, timing throughput, profile)", taken.measuring_s),
         ("**overhead**", taken.overhead_s),
         ("of it a process and its imports", taken.start_s),
         ("reading the text", taken.load_s),

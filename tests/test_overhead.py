@@ -14,7 +14,9 @@ from bench.records import Parts, TrialRecord
 from benchmarks import overhead
 from tests.bench.synthetic import failed, ok, trial, write
 
-PARTS = Parts(start_and_imports_s=0.4, load_s=0.1, train_s=1.0, validate_s=0.25, test_s=0.5, throughput_s=1.25)
+PARTS = Parts(
+    start_and_imports_s=0.4, load_s=0.1, train_s=1.0, validate_s=0.25, test_s=0.5, throughput_s=1.0, profile_s=0.25
+)
 
 
 def records(n: int = 2) -> list[TrialRecord]:
@@ -23,14 +25,14 @@ def records(n: int = 2) -> list[TrialRecord]:
 
 def test_overhead_is_all_but_training_validating_testing_and_timing() -> None:
     taken = overhead.spent(8.0, records())
-    # 1 + 0.25 + 0.5 + 1.25 measuring; 8 / 2 - 3 beside it: 0.4 + 0.1 + (3.6 - 3 - 0.5) by the trial's clock, 0.4 beyond
+    # 1 + 0.25 + 0.5 + 1 + 0.25 measuring; 8 / 2 - 3 beside it: 0.4 + 0.1 + (3.6 - 3 - 0.5) by the trial's clock, 0.4 beyond
     assert (taken.whole_s, taken.measuring_s) == (4.0, 3.0)
     assert taken.overhead_s == pytest.approx(1.0)
     assert (taken.start_s, taken.load_s) == (0.4, 0.1)
     assert (taken.rest_s, taken.runner_s) == (pytest.approx(0.1), pytest.approx(0.4))
     assert overhead.table(taken)[2:5] == [
         "| the whole run, 2 trials | 4,000 |",
-        "| of it measuring (training, validating, testing, timing throughput) | 3,000 |",
+        "| of it measuring (training, validating, testing, timing throughput, profile) | 3,000 |",
         "| **overhead** | 1,000 |",
     ]
 

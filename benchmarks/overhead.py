@@ -23,7 +23,7 @@ _WORDS = 5_000
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """Seconds of a run for each of its trials.  `measuring`: training, validating, testing and timing throughput."""
+    """Seconds of a run for each of its trials.  `measuring`: all that a trial measures."""
 
     n_trials: int
     whole_s: float

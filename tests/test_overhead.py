@@ -25,7 +25,8 @@ def records(n: int = 2) -> list[TrialRecord]:
 
 def test_overhead_is_all_but_training_validating_testing_and_timing() -> None:
     taken = overhead.spent(8.0, records())
-    # 1 + 0.25 + 0.5 + 1 + 0.25 measuring; 8 / 2 - 3 beside it: 0.4 + 0.1 + (3.6 - 3 - 0.5) by the trial's clock, 0.4 beyond
+    # 1 + 0.25 + 0.5 + 1 + 0.25 measuring; 8 / 2 - 3 beside it:
+    # 0.4 + 0.1 + (3.6 - 3 - 0.5) by the trial's clock, 0.4 beyond
     assert (taken.whole_s, taken.measuring_s) == (4.0, 3.0)
     assert taken.overhead_s == pytest.approx(1.0)
     assert (taken.start_s, taken.load_s) == (0.4, 0.1)

@@ -11,8 +11,8 @@ from typing import TypeVar
 import hypothesis
 import pytest
 
-REQUIRE_DATA = "LMZOO_REQUIRE_DATA"
-_FOLDERS = ("LMZOO_DATA", "LMZOO_GOLDEN")
+# variables under which a skip is a failure, and what the reasons of such skips name
+_REQUIRED = {"LMZOO_REQUIRE_DATA": ("LMZOO_DATA", "LMZOO_GOLDEN"), "LMZOO_REQUIRE_BROWSER": ("no browser",)}
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -54,6 +54,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     needs_torch = item.get_closest_marker("torch") or item.get_closest_marker("gpu")
     if needs_torch and importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")
+    if item.get_closest_marker("browser") and (why := _no_browser()):
+        pytest.skip(f"no browser: {why}")
     if item.get_closest_marker("gpu"):
         import torch
 
@@ -61,22 +63,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"no CUDA device (torch {torch.__version__})")
 
 
+def _no_browser() -> str:
+    """Why tests in a browser cannot run, with the cure; empty where they can."""
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed: python -m pip install 'lmzoo[browser]'"
+    from benchmarks.page import browser_path
+
+    return "" if browser_path() else "no Chromium is on the PATH: apt-get install chromium"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    return _data_is_required((yield))
+    return _as_required((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    return _data_is_required((yield))
+    return _as_required((yield))
 
 
-def _data_is_required(report: Report) -> Report:
-    """Where `LMZOO_REQUIRE_DATA` is set, a skip for want of the corpora is a failure."""
+def _as_required(report: Report) -> Report:
+    """Where `LMZOO_REQUIRE_DATA` is set, a skip for want of the corpora is a failure; likewise for the browser."""
     reason = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
-    if os.environ.get(REQUIRE_DATA) and any(variable in reason for variable in _FOLDERS):
-        report.outcome = "failed"
-        report.longrepr = f"{REQUIRE_DATA} is set, but: {reason}"
+    for variable, wanting in _REQUIRED.items():
+        if os.environ.get(variable) and any(want in reason for want in wanting):
+            report.outcome = "failed"
+            report.longrepr = f"{variable} is set, but: {reason}"
     return report

@@ -335,14 +335,24 @@ def test_by_fixture(data_folder):
 def test_by_mark():
     pass
 
+@pytest.mark.skip(reason="no browser: none is installed")
+def test_by_browser():
+    pass
+
 @pytest.mark.skip(reason="for another reason")
 def test_otherwise():
     pass
 """
 
 
-@pytest.mark.parametrize(("variables", "outcome"), [({}, "3 skipped"), ({"LMZOO_REQUIRE_DATA": "1"}, "1 skipped")])
-def test_a_skip_for_want_of_data_fails_where_data_is_required(
+@pytest.mark.parametrize(
+    ("variables", "outcome"),
+    [
+        ({}, "4 skipped"),
+        ({"LMZOO_REQUIRE_DATA": "1", "LMZOO_REQUIRE_BROWSER": "1"}, "1 skipped"),
+    ],
+)
+def test_a_skip_for_want_of_data_or_a_browser_fails_where_it_is_required(
     tmp_path: Path, variables: dict[str, str], outcome: str
 ) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.environment import file_name
 from bench.plan import QUICK_BUDGET_S
@@ -11,7 +11,7 @@ from bench.records import CorpusFacts, Environment, RunInfo, TrialSpec
 from bench.report import notices, wording
 from bench.report.across import Across, largest_fraction
 from bench.report.across_sheet import across_sentence, across_sheet
-from bench.report.answer import answer
+from bench.report.answer import answer, label_of
 from bench.report.differences import profile_parts
 from bench.report.distance import distance_sheets
 from bench.report.passages import most_shown
@@ -55,8 +55,11 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
+    """`kinds` has words by which a page's reader may ask for a model's rows: its family, and whether it is adaptive."""
+
     title: str
     sections: Sequence[Section]
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 def report_of(
@@ -79,7 +82,19 @@ def report_of(
     sections += [section for section in (_unavailable(run), _warnings(run)) if section.bullets]
     sections += [_reading(), _provenance(run)]
     quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
-    return Report(title=f"Language models compared: {run.info.run_id}{quick}", sections=sections)
+    title = f"Language models compared: {run.info.run_id}{quick}"
+    groups = [rows for series in several for rows in series.groups.values()]
+    return Report(title=title, sections=sections, kinds=_kinds(groups))
+
+
+def _kinds(groups: Iterable[Sequence[Row]]) -> dict[str, str]:
+    """By the name that a row has in tables, those of a single device included."""
+    found = {}
+    for rows in groups:
+        for row in rows:
+            kind = f"{row.family} adaptive" if row.is_adaptive else row.family
+            found |= {label_of(row, among): kind for among in (rows, [row])}
+    return found
 
 
 def _across_section(across: Across, figures: Sequence[Figure]) -> Section:

@@ -1,18 +1,39 @@
-"""The report as one HTML page that needs nothing beside it: styles, scripts and plots are inside."""
+"""The report as one HTML page that needs nothing beside it: styles, scripts and plots are inside.
+
+Styles and scripts are the project's own, in files beside the template; scripts run by their hashes, so that nothing
+else on the page can, whatever a name or a reason holds.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
 import markupsafe
 
-from bench.report.content import Report
+from bench.report.content import Report, Section
+from bench.report.sheets import Sheet
 
 _FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A section with its address on the page.  The models of a group are those of one text and vocabulary."""
+
+    section: Section
+    anchor: str
+    group: int
+
+    @property
+    def is_lead(self) -> bool:
+        """Whether its sentences are an answer, to be read first."""
+        return self.section.level == 2 and not self.section.html
 
 
 def to_html(report: Report, plots: Path) -> str:
@@ -25,10 +46,45 @@ def to_html(report: Report, plots: Path) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["pieces"] = pieces
-    return environment.get_template("page.html.jinja").render(
-        report=report, data_url=_data_url_in(plots), styles=_inlined("css"), scripts=_inlined("js")
+    environment.filters |= {"pieces": pieces, "column_classes": column_classes}
+    scripts = _inlined("js")
+    page = environment.get_template("page.html.jinja").render(
+        report=report,
+        parts=_parts(report.sections),
+        kinds=sorted({kind for kinds in report.kinds.values() for kind in kinds.split()}),
+        data_url=_data_url_in(plots),
+        styles=_inlined("css"),
+        scripts=scripts,
+        policy=_policy(scripts),
     )
+    # what no page can hold; a browser would drop it in one place and replace it in another
+    return page.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def pieces(name: str) -> list[str]:
+    """A model's name cut where a line may end: after a colon, a comma or a plus sign."""
+    return re.findall(r"[^:,+]*[:,+]|[^:,+]+", name)
+
+
+def column_classes(sheet: Sheet) -> list[str]:
+    """The classes of a table's columns: how each is aligned, and which stay in sight when it is scrolled sideways.
+
+    Pinned is what a row is about, its model or its first cell; a rank before it stays too.
+    """
+    pinned = max(sheet.align.find("n"), 0)
+    stays = {place: "rank" for place in range(pinned)} | {pinned: "pinned"}
+    return [f"{letter} {stays.get(place, '')}".rstrip() for place, letter in enumerate(sheet.align)]
+
+
+def _parts(sections: Sequence[Section]) -> list[_Part]:
+    """With several texts each has a section of level 2, and those below it are a group; else all are one."""
+    several = any(section.level > 2 for section in sections)
+    parts, n_top = [], 0
+    for place, section in enumerate(sections, start=1):
+        n_top += section.level == 2
+        anchor = f"part-{n_top}" if section.level == 2 else f"part-{n_top}-{place}"
+        parts.append(_Part(section=section, anchor=anchor, group=n_top if several else 0))
+    return parts
 
 
 def _inlined(suffix: str) -> list[markupsafe.Markup]:
@@ -37,9 +93,14 @@ def _inlined(suffix: str) -> list[markupsafe.Markup]:
     return [markupsafe.Markup(path.read_text(encoding="utf-8")) for path in paths]
 
 
-def pieces(name: str) -> list[str]:
-    """A model's name cut where a line may end: after a colon, a comma or a plus sign."""
-    return re.findall(r"[^:,+]*[:,+]|[^:,+]+", name)
+def _policy(scripts: Sequence[str]) -> str:
+    """What a browser may do for this page: run these scripts, show what is inside; no request leaves it."""
+    digests = [base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii") for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
 
 def _data_url_in(plots: Path) -> Callable[[str], str]:

@@ -1,12 +1,189 @@
-// What the page does beyond being read.  Without script it is complete; with it nothing new is said.
+// What the page does beyond being read: tables sort, one box filters their models, and a model is marked wherever it
+// stands.  Whatever is about one model has its name in data-model.  Without script the page is complete as it is.
 (() => {
   "use strict";
 
-  // Whatever is about one model carries its name in data-model: under the pointer or in focus, all of it is marked.
-  const mark = (element) => {
-    const name = element?.closest?.("[data-model]")?.dataset.model;
-    for (const one of document.querySelectorAll("[data-model]")) one.classList.toggle("same", one.dataset.model === name);
+  // --- what a cell is worth
+
+  const SCALES = {
+    B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
+    k: 1e3, M: 1e6, G: 1e9, T: 1e12, h: 3600, min: 60, s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, J: 1, "%": 1e-2,
   };
-  document.addEventListener("pointerover", (event) => mark(event.target));
-  document.addEventListener("focusin", (event) => mark(event.target));
+  // capitals do not matter where they tell nothing apart: mb is MB, but m is not M
+  for (const unit of Object.keys(SCALES).filter((name) => /B$/.test(name))) SCALES[unit.toLowerCase()] = SCALES[unit];
+  const UNIT = Object.keys(SCALES).join("|");
+  const NUMBER = new RegExp(`^(?:[<|] )?(-?(?:\\d[\\d,]*(?:\\.\\d+)?(?:e[+-]?\\d+)?|inf))(?:\\s*(${UNIT}))?(?=$|[\\s(])`);
+  // what a limit may leave out, since whole columns are written in it
+  const SHARED = new Set(["s", "ms", "µs", "%"]);
+
+  // The first number of a text in bytes, seconds, shares of 1 or plain; null where it starts with none
+  const amountOf = (text, unitOfColumn) => {
+    if (text === "not reached") return Infinity;
+    const [, digits, unit = unitOfColumn] = NUMBER.exec(text) ?? [];
+    if (digits === undefined) return null;
+    return Number(digits.replaceAll(",", "").replace("inf", "Infinity")) * (SCALES[unit] ?? 1);
+  };
+
+  // Numbers come before words, and what is missing last, whichever way a column is sorted
+  const worthOf = (text, unit) => {
+    if (text === "" || text === "n/a") return { rank: 2, value: "" };
+    const amount = unit === null ? null : amountOf(text, unit);
+    return amount === null ? { rank: 1, value: text } : { rank: 0, value: amount };
+  };
+  const inWords = new Intl.Collator("en", { numeric: true });
+  const compare = (a, b, sign) => {
+    if (a.rank !== b.rank) return a.rank - b.rank;
+    return sign * (a.rank === 0 ? (a.value > b.value) - (a.value < b.value) : inWords.compare(a.value, b.value));
+  };
+
+  // --- tables
+
+  const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}#%]/gu, "");
+
+  // `key` is the column's name as limits write it; `unit` that of a number without one, null in a column of words
+  const columnOf = (head, place, rows) => {
+    const texts = rows.map((row) => row.cells[place].textContent.trim());
+    const units = texts.map((text) => NUMBER.exec(text)?.[2]).filter((unit) => SHARED.has(unit));
+    // brackets hold what stands beside the figure that a column is of
+    const [name] = head.textContent.split("(");
+    const unit = head.classList.contains("r") ? (/, (\S+)\s*$/.exec(name)?.[1] ?? units[0] ?? "") : null;
+    return { key: plain(name), unit, worths: new Map(rows.map((row, line) => [row, worthOf(texts[line], unit)])) };
+  };
+  const groupOf = (element) => element.closest("[data-group]")?.dataset.group;
+  const sheetOf = (table) => {
+    const [body, heads] = [table.tBodies[0], [...table.tHead.rows[0].cells]];
+    const rows = [...body.rows];
+    const columns = heads.map((head, place) => columnOf(head, place, rows));
+    return { group: groupOf(table), body, heads, rows, columns };
+  };
+
+  // One row of a table is reached with Tab, the others from there with the arrows
+  const rove = (body, target = [...body.rows].find((row) => !row.hidden)) => {
+    for (const row of body.rows) if (row.dataset.model !== undefined) row.tabIndex = row === target ? 0 : -1;
+  };
+
+  const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
+  const SIGNS = { ascending: 1, descending: -1 };
+  const sort = ({ body, heads, rows, columns }, place) => {
+    const order = NEXT[heads[place].getAttribute("aria-sort") ?? "none"];
+    for (const head of heads) head.removeAttribute("aria-sort");
+    const sorted = [...rows];
+    if (order !== "none") {
+      const { worths } = columns[place];
+      heads[place].setAttribute("aria-sort", order);
+      sorted.sort((a, b) => compare(worths.get(a), worths.get(b), SIGNS[order]));
+    }
+    body.append(...sorted);
+    rove(body);
+  };
+
+  const sheets = [...document.querySelectorAll("table.sheet")].map(sheetOf);
+  for (const sheet of sheets) {
+    sheet.heads.forEach((head, place) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      button.addEventListener("click", () => sort(sheet, place));
+      head.append(button);
+    });
+    rove(sheet.body);
+  }
+
+  const STEPS = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" };
+  document.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step || !event.target.matches("tr[data-model]")) return;
+    event.preventDefault();
+    let row = event.target[step];
+    while (row?.hidden) row = row[step];
+    if (!row) return;
+    rove(row.parentElement, row);
+    row.focus();
+  });
+
+  // --- one model, wherever it stands
+
+  const about = new Map();
+  for (const element of document.querySelectorAll("[data-model]")) {
+    const name = element.dataset.model;
+    about.set(name, [...(about.get(name) ?? []), element]);
+  }
+  const nameAt = (element) => element?.closest?.("[data-model]")?.dataset.model;
+  const mark = (name, is) => about.get(name)?.forEach((element) => element.classList.toggle("same", is));
+  const at = { pointer: undefined, focus: undefined };
+  const see = (how, name) => {
+    const before = at.pointer ?? at.focus;
+    at[how] = name;
+    const now = at.pointer ?? at.focus;
+    if (now === before) return;
+    mark(before, false);
+    mark(now, true);
+  };
+  document.addEventListener("pointerover", (event) => see("pointer", nameAt(event.target)));
+  document.documentElement.addEventListener("pointerleave", () => see("pointer", undefined));
+  document.addEventListener("focusin", (event) => see("focus", nameAt(event.target)));
+  document.addEventListener("focusout", (event) => see("focus", nameAt(event.relatedTarget)));
+
+  // --- the filter
+
+  const LIMIT = new RegExp(`([^\\s<>]+)\\s*([<>]=?)\\s*([^\\s<>=]+(?:\\s+(?:${UNIT})(?=\\s|$))?)`, "g");
+  const TESTS = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+
+  // "neural size<10MB" is a word and a limit; what is half typed says nothing yet
+  const asked = (text) => {
+    const limits = [...text.matchAll(LIMIT)];
+    const words = text.replace(LIMIT, " ").toLowerCase().split(/\s+/).filter((word) => word && !/[<>]/.test(word));
+    return { words, limits: limits.map(([whole, name, sign, bound]) => ({ whole, key: plain(name), sign, bound })) };
+  };
+
+  // Whether each model of a group keeps a limit: by the first column there that has a figure of it
+  const keeping = (group, { key, sign, bound }) => {
+    const kept = new Map();
+    const columns = sheets.filter((sheet) => sheet.group === group).flatMap((sheet) => sheet.columns);
+    for (const { unit, worths } of columns.filter((column) => column.unit !== null && column.key.includes(key))) {
+      for (const [{ dataset }, { rank, value }] of worths) {
+        if (rank !== 0 || dataset.model === undefined || kept.has(dataset.model)) continue;
+        kept.set(dataset.model, TESTS[sign](value, amountOf(bound, unit)));
+      }
+    }
+    return kept;
+  };
+
+  const box = document.getElementById("filter");
+  const told = document.getElementById("shown");
+  const groups = [...new Set([...about.values()].flat().map(groupOf))];
+  const isNamed = (name, elements, word) =>
+    name.toLowerCase().includes(word) ||
+    elements.some(({ dataset }) => dataset.kind?.split(" ").some((kind) => kind.startsWith(word)));
+
+  const filter = () => {
+    const { words, limits } = asked(box.value);
+    const isRead = ({ key, bound }) => key && amountOf(bound, "") !== null;
+    const faults = limits.filter((limit) => !isRead(limit)).map(({ whole }) => `cannot read ${whole}`);
+    // of each limit, what each group's models make of it
+    const kept = limits.filter(isRead).map((limit) => {
+      const of = new Map(groups.map((group) => [group, keeping(group, limit)]));
+      if (![...of.values()].some((models) => models.size)) faults.push(`no figures for ${limit.whole}`);
+      return of;
+    });
+    const found = new Set();
+    for (const [name, elements] of about) {
+      const named = words.every((word) => isNamed(name, elements, word));
+      for (const element of elements) {
+        const fits = named && kept.every((of) => of.get(groupOf(element)).get(name));
+        element.hidden = !fits;
+        if (fits) found.add(name);
+      }
+    }
+    sheets.forEach(({ body }) => rove(body));
+    told.textContent = [`${found.size} of ${about.size} models`, ...faults].join("; ");
+  };
+  box.addEventListener("input", filter);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !box.value) return;
+    box.value = "";
+    filter();
+  });
+  box.closest("[hidden]").hidden = false;
+  filter();
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import itertools
 import json
 import re
 import subprocess
@@ -21,6 +22,7 @@ from bench.report.html import pieces
 from bench.report.markdown import escaped, escaped_line
 from tests.bench.synthetic import facts, failed, info, ok, trial, usual, with_test, write
 
+SCRIPTS = sorted(Path(report.__file__).parent.glob("*.js"))
 STEMS = ("perplexity", "validation", "memory", "size", "speed")
 
 
@@ -286,13 +288,37 @@ def test_the_parts_of_a_name_are_kept_whole_in_the_page(tmp_path: Path) -> None:
 
 def test_names_and_reasons_are_escaped(reported: Path) -> None:
     page = page_of(reported)
-    own = {path.read_text(encoding="utf-8") for path in Path(report.__file__).parent.glob("*.js")}
-    assert set(page.scripts) == own
+    scripts = [path.read_text(encoding="utf-8") for path in SCRIPTS]
+    assert all(script in "".join(page.scripts) for script in scripts)
+    assert len("".join(page.scripts)) == sum(map(len, scripts))
     assert "b" not in page.tags
     assert "<script>alert(1)</script>" in page.text
     text = markdown_of(reported)
     assert "<script" not in text.replace("\\<script", "")
     assert "over \\| \\<b>100 MiB\\</b>" in text
+
+
+def test_scripts_are_short_strict_and_cannot_end_early() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in SCRIPTS]
+    assert 0 < sum(len(text.splitlines()) for text in texts) < 300
+    for text in texts:
+        assert '\n  "use strict";\n' in text
+        # what closes a script, or opens what must be closed
+        assert not re.search(r"</script|<!--|<script", text, re.IGNORECASE)
+        # everything stands in one function
+        code = re.sub(r"^//.*\n", "", text, flags=re.MULTILINE).strip()
+        assert code.startswith("(() => {")
+        assert code.endswith("})();")
+        assert not re.search(r"^\S", code.removeprefix("(() => {").removesuffix("})();"), re.MULTILINE)
+
+
+def test_headings_and_landmarks_are_in_order(reported: Path) -> None:
+    tags = page_of(reported).tags
+    levels = [int(tag[1]) for tag in tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert [tags.count(tag) for tag in ("header", "nav", "main")] == [1, 1, 1]
 
 
 @pytest.mark.whole

@@ -160,7 +160,9 @@ def test_columns_sort_by_value_with_what_is_missing_last(chromium: Any, tmp_path
     """Eleven digits apart, in random order, infinite and missing ones among them."""
     values = [*[1.8**k for k in range(45)], math.inf, None]
     random.Random(7).shuffle(values)
-    cells = [[f"m{n}", *[show(value and value * low) for show, low in SHOWN.values()]] for n, value in enumerate(values)]
+    cells = [
+        [f"m{n}", *[show(value and value * low) for show, low in SHOWN.values()]] for n, value in enumerate(values)
+    ]
     file = page_of(tmp_path, sheet(["model", *SHOWN], "n" + "r" * len(SHOWN), cells))
     order = sorted(range(len(values)), key=lambda n: math.inf if values[n] is None else values[n])  # type: ignore[arg-type, return-value]
     order.remove(missing := values.index(None))
@@ -304,7 +306,9 @@ def test_a_limit_looks_at_the_figures_of_its_own_text(chromium: Any, tmp_path: P
     ]
     with visit(chromium, built(tmp_path, records)) as tab:
         tab.locator("#filter").fill("next-token<50us")
-        script = "(all) => all.map((table) => [table.closest('section').dataset.group, table.tBodies[0].rows[0].hidden])"
+        script = (
+            "(all) => all.map((table) => [table.closest('section').dataset.group, table.tBodies[0].rows[0].hidden])"
+        )
         found = {tuple(one) for one in tab.locator("table.sheet:has([data-model])").evaluate_all(script)}
         assert found == {("1", False), ("2", True)}
 
@@ -476,17 +480,19 @@ def test_nothing_overflows_and_all_text_can_be_read(
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_models_and_parts_stay_in_sight(chromium: Any, odd_page: Path, size: tuple[int, int]) -> None:
-    """However far a table is scrolled sideways, and the page down; the figures beside the names have room too."""
-    with visit(chromium, odd_page, size) as tab:
-        region = tab.get_by_role("region", name="ranked by test perplexity").first
+def test_models_headers_and_parts_stay_in_sight(chromium: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    """However far a table is scrolled, and the page down; the figures beside the names have room too."""
+    rows = [[str(n), f"{LONG}{n}", *["1.234 (1.111 to 1.333)"] * 12] for n in range(40)]
+    file = page_of(tmp_path, sheet(["#", "model", *[f"column {n}" for n in range(12)]], f"rn{'r' * 12}", rows))
+    with visit(chromium, file, size) as tab:
+        region = tab.get_by_role("region", name="a table")
         region.evaluate("(box) => { box.scrollLeft = 1e6; box.scrollTop = 200; }")
-        left, width = (region.bounding_box()[key] for key in ("x", "width"))
-        for cell in region.locator("tr:nth-child(1) :is(.rank, .pinned)").all():
+        left, top, width = (region.bounding_box()[key] for key in ("x", "y", "width"))
+        for cell in region.locator("tr:nth-child(3) :is(.rank, .pinned)").all():
             box = cell.bounding_box()
             assert left <= box["x"]
             assert box["x"] + box["width"] < left + 0.75 * width
-        assert region.locator("thead th").first.bounding_box()["y"] == pytest.approx(region.bounding_box()["y"], abs=2)
+        assert region.locator("thead th").first.bounding_box()["y"] == pytest.approx(top, abs=2)
         tab.evaluate("scrollTo(0, document.body.scrollHeight)")
         assert tab.locator("nav").bounding_box()["y"] == 0
 

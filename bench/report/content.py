@@ -89,7 +89,7 @@ def report_of(
 
 def _kinds(groups: Iterable[Sequence[Row]]) -> dict[str, str]:
     """By the name that a row has in tables, those of a single device included."""
-    found = {}
+    found: dict[str, str] = {}
     for rows in groups:
         for row in rows:
             kind = f"{row.family} adaptive" if row.is_adaptive else row.family

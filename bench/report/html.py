@@ -72,7 +72,7 @@ def column_classes(sheet: Sheet) -> list[str]:
     Pinned is what a row is about, its model or its first cell; a rank before it stays too.
     """
     pinned = max(sheet.align.find("n"), 0)
-    stays = {place: "rank" for place in range(pinned)} | {pinned: "pinned"}
+    stays = dict.fromkeys(range(pinned), "rank") | {pinned: "pinned"}
     return [f"{letter} {stays.get(place, '')}".rstrip() for place, letter in enumerate(sheet.align)]
 
 

@@ -29,7 +29,7 @@
         for (const part of [p, bits, more.join(" · ")]) row.append(element("td", part));
         view.tokens.forEach((token, place) => token.classList.toggle("at", place === at));
       }
-      panel.replaceChildren(element("h5", names[at]), table);
+      panel.replaceChildren(element("p", names[at]), table);
       panel.hidden = false;
     };
 

@@ -4,8 +4,7 @@
 
   const element = (name, text) => {
     const made = document.createElement(name);
-    const inside = made.appendChild(document.createElement("bdi"));
-    inside.textContent = text;
+    made.textContent = text;
     return made;
   };
 
@@ -24,7 +23,8 @@
       const table = document.createElement("table");
       for (const view of views) {
         const row = table.insertRow();
-        row.append(element("th", view.name));
+        const name = row.appendChild(document.createElement("th"));
+        name.append(element("bdi", view.name));
         const [p, bits, ...more] = view.tokens[at].dataset.told.split("\n");
         for (const part of [p, bits, more.join(" · ")]) row.append(element("td", part));
         view.tokens.forEach((token, place) => token.classList.toggle("at", place === at));

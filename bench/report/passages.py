@@ -150,7 +150,8 @@ def _cell(passage: Passage, at: int) -> Cell:
     bits = math.inf if nats is None else nats / math.log(2)
     told = [percent(probability(nats)), f"{wording.rounded(bits, 2)} bits"]
     if passage.model_orders:
-        told.append(f"matched {passage.model_orders[at]} tokens")
+        order = passage.model_orders[at]
+        told.append(f"matched {order} token{'s' * (order != 1)}")
     if passage.choices[at]:
         told.append(f"likeliest: {choices_in_words(passage, at)}")
     kind = "oov" if at in passage.unknown else "end" if at in passage.ends else ""

@@ -14,8 +14,9 @@ from bench.stats import over_seeds
 
 # with fewer the spread between seeds is a guess
 ENOUGH_SEEDS = 5
-# more names than this are counted instead of listed
-_MAX_NAMES = 8
+# more names than this are counted instead of listed, and of targets only so many of the hardest that were passed
+_MAX_NAMES = 4
+_MAX_PASSED = 3
 
 
 def label_of(row: Row, rows: Sequence[Row]) -> str:
@@ -25,18 +26,26 @@ def label_of(row: Row, rows: Sequence[Row]) -> str:
 
 
 def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -> list[str]:
-    """Which model wins, whether that is more than noise, and what the best neural model passed and when."""
+    """Which model wins, whether that is more than noise, and what the best neural model passed and when.
+
+    It is short, to be read in ten seconds: what else there is to know stands in `caveats`.
+    """
     order = ranked(rows)
     if not order:
         return ["No model finished with a perplexity."]
-    sentences = [_winner(order, pairs), *_winner_without_oov(order)]
-    sentences += nearest_sentence(order, _name(order[0], order))
+    sentences = [_winner(order, pairs)]
     neural = [row for row in order if row.family == "neural" and row.is_trained]
-    counting = [row for row in order if row.family == "counting"]
-    if order[0].family == "neural" and counting:
-        sentences.append(_against_counting(order[0], counting[0], order, pairs))
-    if neural:
-        sentences.append(_passing(neural[0], order, rows, given))
+    return sentences + (_passing(neural[0], order, rows, given) if neural else [])
+
+
+def caveats(rows: Sequence[Row]) -> list[str]:
+    """What a reader of the answer has to know too: the text's source, other orders, few seeds, what did not finish."""
+    order = ranked(rows)
+    sentences = []
+    if order:
+        sentences += nearest_sentence(order, _name(order[0], order))
+        sentences += [*_about_adaptive(order), *_winner_without_oov(order)]
+    neural = [row for row in order if row.family == "neural" and row.is_trained]
     if len(neural) > 1:
         sentences += _about_seeds(max(len(row.trials) for row in neural))
     unfinished = [row for row in rows if row.reason and NOT_RUN in row.reason]
@@ -46,6 +55,18 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
     if failed:
         sentences.append(f"{_names(failed, rows)} did not finish well; the reasons are below.")
     return sentences
+
+
+def _about_adaptive(order: Sequence[Row]) -> list[str]:
+    """That the winner learns while it is tested, and the best of those that do not."""
+    if not order[0].is_adaptive:
+        return []
+    others = [row for row in order if not row.is_adaptive]
+    told = [
+        f"; the best that does not is {_name(row, order)} ({wording.perplexity(row.test_perplexity)})"
+        for row in others[:1]
+    ]
+    return [f"{_name(order[0], order)} learns from the text that it scores{''.join(told)}."]
 
 
 def _about_seeds(n_seeds: int) -> list[str]:
@@ -83,6 +104,7 @@ def times_to_targets(rows: Sequence[Row], given: Sequence[float]) -> Mapping[tup
 
 
 def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
+    """Who is first, and from whom the test text cannot tell it."""
     best, others = order[0], order[1:]
     value, interval = best.test_perplexity, best.interval
     range_text = f" (95 % interval {wording.interval(interval.low, interval.high)})" if interval else ""
@@ -93,11 +115,18 @@ def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
     ties = [row for row in others if verdicts.get((row.model, row.device)) == "~"]
     untested = [row for row in others if (row.model, row.device) not in verdicts]
     if not ties and not untested:
-        return f"{text}, significantly lower than every other model's."
-    parts = [f"not significantly different from that of {_names(ties, order)}"] if ties else []
-    parts += [f"not tested against that of {_names(untested, order)}"] if untested else []
-    rest = ", but significantly lower than all others'" if len(ties) + len(untested) < len(others) else ""
-    return f"{text}, {', '.join(parts)}{rest}."
+        return f"{text}; every other model is significantly worse."
+    # the best counting model is named, however many are level
+    ties.sort(key=lambda row: row is not _best_counting(order))
+    parts = [f"{_names(ties, order)} {'is' if len(ties) == 1 else 'are'} not significantly worse"] if ties else []
+    parts += [f"{_names(untested, order)} could not be tested against it"] if untested else []
+    if len(ties) + len(untested) < len(others):
+        parts.append("all others are" if ties and not untested else "all others are significantly worse")
+    return f"{text}; {', '.join(parts)}."
+
+
+def _best_counting(order: Sequence[Row]) -> Row | None:
+    return next((row for row in order if row.family == "counting"), None)
 
 
 def _winner_without_oov(order: Sequence[Row]) -> list[str]:
@@ -113,33 +142,32 @@ def _winner_without_oov(order: Sequence[Row]) -> list[str]:
     ]
 
 
-def _against_counting(best: Row, counting: Row, order: Sequence[Row], pairs: Sequence[Pair]) -> str:
-    """Whether the winner, a neural model, is more than noise away from the best counting model."""
-    name = f"the best counting model, {_name(counting, order)} ({wording.perplexity(counting.test_perplexity)})"
-    verdict = verdicts_of(best, pairs).get((counting.model, counting.device))
-    if verdict is None:
-        return f"It could not be tested against {name}."
-    return f"It is {'' if verdict == 'better' else 'not '}significantly better than {name}."
-
-
-def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequence[float]) -> str:
-    """What the best neural model passed, easiest target first."""
+def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequence[float]) -> list[str]:
+    """What the best neural model passed, the hardest last, and what it never did; nothing where there was no target."""
     times = times_to_targets(rows, given)
     levels = {name: level for row, _, name, level, _ in targets_of(rows, given) if row is best}
+    by_name = {name: times[best.model, best.device, name][1] for name in levels}
     names = sorted(levels, key=lambda name: (-levels[name], name))
-    passed = [(name, times[best.model, best.device, name]) for name in names]
-    text = [f"{_target(name)} after {wording.seconds(by_s)}" for name, (_, by_s) in passed if math.isfinite(by_s)]
-    never = [_target(name) for name, (_, by_s) in passed if not math.isfinite(by_s)]
-    start = f"The best neural model, {_name(best, order)} ({wording.perplexity(best.test_perplexity)}),"
-    if not names:
-        return f"{start} had no counting model to pass."
-    parts = [f"passed {wording.listed(text)} of training"] if text else []
-    parts += [f"never passed {wording.listed(never)}"] if never else []
-    return f"{start} {' and '.join(parts)} (on validation text)."
+    named = {name: _target(name, order) for name in names}
+    passed = [name for name in names if math.isfinite(by_name[name])]
+    never = [named[name] for name in names if not math.isfinite(by_name[name])]
+    subject = "It"
+    if best is not order[0]:
+        subject = f"The best neural model, {_name(best, order)} ({wording.perplexity(best.test_perplexity)}),"
+    shown = [f"{named[name]} after {wording.seconds(by_name[name])}" for name in passed[-_MAX_PASSED:]]
+    parts = [f"passed {wording.listed(shown)} of training"] if shown else []
+    parts += [f"never passed {wording.listed(_cut(never))}"] if never else []
+    return [f"{subject} {' and '.join(parts)}."] if parts else []
 
 
-def _target(name: str) -> str:
-    return f"perplexity {name.removeprefix('ppl=')}" if name.startswith("ppl=") else wording.isolated(name)
+def _target(name: str, order: Sequence[Row]) -> str:
+    """A target inside a sentence; the best counting model, where that is not the winner, with its test perplexity."""
+    if name.startswith("ppl="):
+        return f"perplexity {name.removeprefix('ppl=')}"
+    counting = _best_counting(order)
+    if counting is None or counting is order[0] or counting.model != name:
+        return wording.isolated(name)
+    return f"{wording.isolated(name)} (the best counting model, {wording.perplexity(counting.test_perplexity)})"
 
 
 def _name(row: Row, among: Sequence[Row]) -> str:
@@ -148,7 +176,9 @@ def _name(row: Row, among: Sequence[Row]) -> str:
 
 
 def _names(rows: Sequence[Row], among: Sequence[Row]) -> str:
-    names = [_name(row, among) for row in rows]
-    if len(names) > _MAX_NAMES:
-        names = [*names[: _MAX_NAMES - 1], f"{len(names) - _MAX_NAMES + 1} more"]
-    return wording.listed(names)
+    return wording.listed(_cut([_name(row, among) for row in rows]))
+
+
+def _cut(names: Sequence[str]) -> Sequence[str]:
+    """The first few of very many, and how many there are besides."""
+    return names if len(names) <= _MAX_NAMES else [*names[: _MAX_NAMES - 1], f"{len(names) - _MAX_NAMES + 1} more"]

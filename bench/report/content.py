@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.environment import file_name
 from bench.plan import QUICK_BUDGET_S
-from bench.records import CorpusFacts, Environment, RunInfo, TrialSpec
 from bench.report import notices, wording
 from bench.report.across import Across, largest_fraction
 from bench.report.across_sheet import across_sentence, across_sheet
-from bench.report.answer import answer, label_of
+from bench.report.answer import answer, caveats, label_of
 from bench.report.differences import profile_parts
 from bench.report.distance import distance_sheets
 from bench.report.passages import most_shown
+from bench.report.provenance import corpora_of, provenance_sheets
 from bench.report.reading import Run
 from bench.report.rows import Group, Pair, Row
 from bench.report.scaling import Series, scaling_sheets
-from bench.report.sheets import Part, Sheet, sheets_of
-from bench.report.tried import configurations
-
-# how a text may have been read in several ways
-_READINGS = ("tokenizer", "normalize", "documents")
+from bench.report.sheets import MATRIX, Part, Sheet, sheets_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +51,13 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """`kinds` has words by which a page's reader may ask for a model's rows: its family, and whether it is adaptive."""
+    """`command` made the run, and stands right under the title.
+
+    `kinds` has words by which a page's reader may ask for a model's rows: its family, and whether it is adaptive.
+    """
 
     title: str
+    command: str
     sections: Sequence[Section]
     kinds: Mapping[str, str] = field(default_factory=dict)
 
@@ -79,12 +79,13 @@ def report_of(
         own = [figure for figure in figures if figure.group == series.whole]
         sections += _text_sections(series, pairs[series.whole], run, own, alone=len(several) == 1)
         sections += _closer_sections(series, own, n_texts=len(several))
-    sections += [section for section in (_unavailable(run), _warnings(run)) if section.bullets]
-    sections += [_reading(), _provenance(run)]
+    told = (_unavailable(run), Section(title="Warnings", bullets=warnings_of(run)))
+    sections += [section for section in told if section.bullets]
+    sections += [_reading(), Section(title="Provenance", sheets=provenance_sheets(run))]
     quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
     title = f"Language models compared: {run.info.run_id}{quick}"
     groups = [rows for series in several for rows in series.groups.values()]
-    return Report(title=title, sections=sections, kinds=_kinds(groups))
+    return Report(title=title, command=run.info.command, sections=sections, kinds=_kinds(groups))
 
 
 def _kinds(groups: Iterable[Sequence[Row]]) -> dict[str, str]:
@@ -115,16 +116,21 @@ def _text_sections(
     group = series.whole
     rows = series.groups[group]
     given = run.info.target_perplexities
-    lead = answer(rows, pairs, given)
     where = f"On {group.title}{_tested_on(rows)}:"
-    head = Section(title="The answer" if alone else group.title, paragraphs=(where, " ".join(lead)))
+    head = Section(
+        title="The answer" if alone else group.title,
+        paragraphs=(where, " ".join(answer(rows, pairs, given))),
+        bullets=caveats(rows),
+    )
     level = 2 if alone else 3
     by_part = {figure.stem.split("-")[0]: figure for figure in figures}
     parts = []
     for title, stems, sheets in [*_scaling(series), *_with_distances(sheets_of(rows, pairs, given), rows)]:
         drawn = tuple(by_part[stem] for stem in stems if stem in by_part)
-        if sheets or drawn:
-            parts.append(Section(title=title, level=level, figures=drawn, sheets=sheets))
+        # the picture of all pairs has all that the list of ties in its place tells
+        shown = [] if stems == (MATRIX,) and drawn else sheets
+        if shown or drawn:
+            parts.append(Section(title=title, level=level, figures=drawn, sheets=shown))
     return [head, *parts]
 
 
@@ -165,10 +171,10 @@ def _unavailable(run: Run) -> Section:
     return Section(title="Could not run here", bullets=reasons)
 
 
-def _warnings(run: Run) -> Section:
+def warnings_of(run: Run) -> list[str]:
     """What the terminal said too, and what only the reading of the records can tell."""
-    own = notices.of_run(run.info.plan, _corpora(run), run.records)
-    return Section(title="Warnings", bullets=list(dict.fromkeys([*own, *run.info.warnings, *run.warnings])))
+    own = notices.of_run(run.info.plan, corpora_of(run), run.records)
+    return list(dict.fromkeys([*own, *run.info.warnings, *run.warnings]))
 
 
 def _reading() -> Section:
@@ -191,121 +197,11 @@ def _reading() -> Section:
             "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary, "
             "scored as <unk>. Without OOV: perplexity over the other tokens; the two may rank models differently, as "
             "what <unk> is given is a matter of a model's smoothing. Intervals and tests are over all tokens.",
-            "The same figures in full: tables/summary.csv, curves.csv, targets.csv, significance.csv, and scaling.csv "
-            "where models learned from several fractions of the text.",
+            "Curves: the line is the median of a network's seeds, the band around it reaches from the lowest to the "
+            "highest. Dashed levels are counting models; a bracket on one spans the two validations between which a "
+            "network came to it. Pareto front: the models that no other beats in both perplexity and the cost in "
+            "question. A run of many texts has no plots of costs.",
+            "The same figures in full: report.json, and tables/summary.csv, curves.csv, targets.csv, significance.csv, "
+            "and scaling.csv where models learned from several fractions of the text.",
         ),
     )
-
-
-def _provenance(run: Run) -> Section:
-    info = run.info
-    rows = [
-        ("command", info.command),
-        ("run", f"{info.run_id}, started {info.started_utc}"),
-        ("rules of measuring", f"version {info.rules_version} (records: schema {info.schema_version})"),
-        ("configurations measured on each test text", "; ".join(configurations(run)) or wording.NOT_AVAILABLE),
-        ("reused records", f"{len(info.reused)} of {len(info.plan)}"),
-        *_machine(info.environment),
-        *_load(run),
-    ]
-    sheets = [_pairs_sheet("what was asked", _asked(info)), _pairs_sheet("run and machine", rows)]
-    corpora = _corpora(run)
-    return Section(title="Provenance", sheets=[*sheets, *[_corpus_sheet(facts, corpora) for facts in corpora]])
-
-
-def _asked(info: RunInfo) -> list[tuple[str, str]]:
-    """The plan in words: a command line may name a file, or leave to defaults, what decided the figures."""
-    plan = info.plan
-    networks = [trial for trial in plan if trial.family == "neural"]
-    quick = " (--quick)" if notices.is_quick(plan) else ""
-    rows = [
-        ("trials", f"{len(plan):,}"),
-        ("models", _each(wording.isolated(trial.model) for trial in plan)),
-        ("devices", _each(trial.device for trial in plan)),
-        ("training of each network", f"{_each(map(_length, networks))}{quick}"),
-        ("seeds of each network", _each(str(seed) for seed in sorted({trial.seed for trial in networks}))),
-        ("fractions of the training text", _each(map(wording.fraction, info.train_fractions))),
-        ("targets given", _each(f"perplexity {level:g}" for level in info.target_perplexities)),
-        ("executor", info.executor),
-        ("threads per trial", str(info.threads)),
-        ("time limit of each trial", _each(_limit(trial.time_limit_s, wording.seconds) for trial in plan)),
-        ("memory limit of each trial", _each(_limit(trial.memory_limit_bytes, wording.size) for trial in plan)),
-    ]
-    return [(what, value or wording.NOT_AVAILABLE) for what, value in rows]
-
-
-def _each(values: Iterable[str]) -> str:
-    """Different values, in the order in which they come."""
-    return ", ".join(dict.fromkeys(values))
-
-
-def _length(trial: TrialSpec) -> str:
-    """How long a network is trained; of several limits, the one that is reached first ends it."""
-    steps = None if trial.max_steps is None else f"{trial.max_steps:,}"
-    given = {"s": _brief(trial.budget_s), "epochs": _brief(trial.epochs), "steps": steps}
-    return " or ".join(f"{value} {unit}" for unit, value in given.items() if value is not None)
-
-
-def _brief(value: float | None) -> str | None:
-    return None if value is None else f"{value:g}"
-
-
-def _limit(value: float | None, show: Callable[[float], str]) -> str:
-    return "none" if value is None else show(value)
-
-
-def _machine(environment: Environment) -> list[tuple[str, str]]:
-    memory = wording.size(environment.memory_total_bytes)
-    commit = environment.git_commit or wording.NOT_AVAILABLE
-    rows = [
-        ("code", f"git {commit}{' with uncommitted changes' if environment.git_dirty else ''}"),
-        ("machine", f"{environment.cpu_model}, {environment.n_cpus_usable} cores usable, {memory} memory"),
-        ("system", f"{environment.platform}, Python {environment.python}"),
-        ("libraries", ", ".join(f"{name} {version}" for name, version in sorted(environment.versions.items()))),
-    ]
-    if environment.gpu:
-        parts = [("driver", environment.driver), ("CUDA", environment.cuda), ("cuDNN", environment.cudnn)]
-        rows.append(("GPU", ", ".join([environment.gpu, *[f"{name} {value}" for name, value in parts if value]])))
-    return rows
-
-
-def _load(run: Run) -> list[tuple[str, str]]:
-    loads = [r.environment.load_1min for r in run.records if r.environment and r.environment.load_1min is not None]
-    return [("load while trials ran", f"{notices.load_range(loads)} (mean of a minute)")] if loads else []
-
-
-def _corpora(run: Run) -> list[CorpusFacts]:
-    """What was read, those of the trials included; a text of which a fraction was learned from stands there whole."""
-    found = [*run.info.corpora, *[record.corpus for record in run.records if record.corpus]]
-    whole: dict[CorpusFacts, CorpusFacts] = {}
-    for facts in found:
-        whole.setdefault(facts.model_copy(update={"n_train_tokens": 0, "n_train_documents": 0}), facts)
-    return list(whole.values())
-
-
-def _corpus_sheet(facts: CorpusFacts, corpora: Sequence[CorpusFacts]) -> Sheet:
-    """What is known of a text; its caption has what tells it from the others of its name."""
-    alike = [other for other in corpora if other.name == facts.name]
-    own = [str(getattr(facts, key)) for key in _READINGS if len({getattr(other, key) for other in alike}) > 1]
-    if facts.vocabulary_of:
-        own.append(f"the vocabulary of {wording.isolated(facts.vocabulary_of)}")
-    rows = [
-        ("sha256", facts.sha256),
-        ("vocabulary", f"{facts.n_symbols:,} predictable symbols, min_freq {facts.min_freq}"),
-        ("vocabulary fingerprint", facts.vocab_fingerprint),
-        ("tokens, normaliser, documents", f"{facts.tokenizer}, {facts.normalize}, {facts.documents}"),
-        (
-            "tokens in training, validation, test",
-            f"{facts.n_train_tokens:,}, {facts.n_valid_tokens:,}, {facts.n_test_tokens:,}",
-        ),
-        ("out of vocabulary in test", f"{facts.n_test_oov:,}"),
-        ("test lines found in training", wording.percent(facts.test_overlap)),
-        ("blank lines skipped, literal markers", f"{facts.n_blank_lines:,}, {facts.n_markers:,}"),
-        ("characters changed by normal forms, invalid bytes", f"{facts.n_normalized:,}, {facts.n_replaced:,}"),
-    ]
-    told = f" ({', '.join(own)})" if own else ""
-    return _pairs_sheet(f"corpus {facts.name}{told}", rows)
-
-
-def _pairs_sheet(caption: str, rows: Sequence[tuple[str, str]]) -> Sheet:
-    return Sheet(caption=caption, headers=("what", "value"), align="ll", rows=rows)

@@ -12,7 +12,7 @@ from bench.report.sheets import Sheet
 _MARKUP = re.compile(r"[\\`*\[\]<|$]|(?<!\w)_|_(?!\w)|~(?=.)|(?<=.)~|&(?=#?\w+;)")
 # what is markup at the start of a line only
 _LINE_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+=#>]))")
-_RULES = {"l": ":---", "n": ":---", "r": "---:"}
+_RULES = {"l": ":---", "n": ":---", "r": "---:", "s": ":---:"}
 
 
 def to_markdown(report: Report) -> str:
@@ -32,9 +32,16 @@ def escaped_line(text: str) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     yield f"# {escaped_line(report.title)}"
+    yield from ("", *_code_lines(report.command))
     for section in report.sections:
         yield from ("", f"{'#' * section.level} {escaped_line(section.title)}")
         yield from _section_lines(section)
+
+
+def _code_lines(text: str) -> Iterator[str]:
+    """A line of code to copy, fenced by more backticks than it has in a row."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    yield from (fence, " ".join(text.split()), fence)
 
 
 def _section_lines(section: Section) -> Iterator[str]:

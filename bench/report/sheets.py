@@ -9,18 +9,26 @@ from dataclasses import dataclass
 from bench.records import Figure, Measured
 from bench.report import wording
 from bench.report.answer import label_of, times_to_targets, verdicts_of
+from bench.report.front import MEMORY, MODEL_SIZE, NEXT_TOKEN, SCORING, front_notes
+from bench.report.reasons import REASONS, reason_of
 from bench.report.rows import Pair, Row, ranked, typical
 from bench.report.tables import Cell, summary_of, targets_of
+from bench.report.tables import above_baseline as above_baseline
+from bench.report.tables import number as number
 
-# a wider matrix than this is not readable; a list of ties takes its place
-_MAX_MATRIX = 14
+# a wider matrix than this is not readable: a picture takes its place, or a list of ties where it could not be drawn
+MAX_MATRIX = 14
+MATRIX = "significance"
 _MAX_TARGETS = 6
 _SIGNS = {"better": "+", "worse": "-", "~": "~"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """A table as text.  `align` has a letter a column: `l`, `r`, or `n`, a model's name.  `notes` stand under it."""
+    """A table as text.  `align` has a letter a column: `l`, `r`, `n`, a model's name, or `s`, one of the signs + - ~.
+
+    `notes` stand under it.
+    """
 
     caption: str
     headers: Sequence[str]
@@ -48,21 +56,17 @@ def sheets_of(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]
     """The parts of a group's report: title, stems of the plots that belong to it, tables."""
     summaries = {id(row): summary_of(row) for row in rows}
     order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
-    parts: list[Part] = [("Ranking", ("perplexity",), [_ranking(order, summaries, pairs), *_not_ranked(order)])]
-    parts.append(("Speed to perplexity", ("validation",), _speed_to_targets(order, given)))
+    parts: list[Part] = [("Ranking", ("perplexity",), [_ranking(order, summaries, pairs)])]
+    parts.append(("Speed to perplexity", ("validation", "tokens"), _speed_to_targets(order, given)))
     costed = [row for row in order if row.records]
     columns = [*_speed_columns(rows), *_energy_columns(summaries.values())]
-    stalls = _stalls(costed, summaries)
-    seconds = [*_plain("cost in time", costed, summaries, columns, stalls), *_wall_clock(costed)]
+    notes = [*front_notes(rows, (SCORING, NEXT_TOKEN)), *_stalls(costed, summaries)]
+    seconds = [*_plain("cost in time", costed, summaries, columns, notes), *_wall_clock(costed)]
     parts.append(("Seconds and throughput", ("speed",), seconds))
-    parts.append(("Memory and size", ("memory", "size"), _plain("bytes", costed, summaries, _memory_columns(rows))))
-    parts.append(("Which differences are more than noise", (), _significance(ranked(rows), pairs)))
+    sizes = _plain("bytes", costed, summaries, _memory_columns(rows), front_notes(rows, (MODEL_SIZE, MEMORY)))
+    parts.append(("Memory and size", ("memory", "size"), sizes))
+    parts.append(("Which differences are more than noise", (MATRIX,), _significance(ranked(rows), pairs)))
     return parts
-
-
-def number(cell: Cell) -> float | None:
-    """A cell of the summary as a number; None for what is no number."""
-    return float(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else None
 
 
 def _column(name: str, key: str, show: Callable[[float | None], str]) -> Column:
@@ -77,17 +81,23 @@ def _with_interval(name: str, key: str, digits: int = 3) -> Column:
     return name, cell
 
 
+# both in a cell: the table is wide enough
+_NEXT_TOKEN = "next token, µs (99th percentile)"
+
+
+def _with_percentile(median_us: float | None, p99_us: float | None) -> str:
+    return wording.rounded(median_us) + (f" ({wording.rounded(p99_us)})" if p99_us is not None else "")
+
+
 _QUALITY: Sequence[Column] = (
     ("95 % interval", lambda s: wording.interval(number(s["test_perplexity_low"]), number(s["test_perplexity_high"]))),
     _with_interval("bits/char", "bits_per_char"),
     _with_interval("bits/byte", "bits_per_byte"),
     _column("top-1", "top1_accuracy", wording.percent),
-    _column("parameters", "n_params", wording.count),
     _column("size", "model_bytes", wording.size),
     _column("training", "train_s", wording.seconds),
-    _column(
-        "next token", "next_token_us", lambda us: wording.NOT_AVAILABLE if us is None else f"{wording.rounded(us)} µs"
-    ),
+    _column("tokens/s", "eval_tokens_per_s", wording.count),
+    (_NEXT_TOKEN, lambda s: _with_percentile(number(s["next_token_us"]), number(s["next_token_us_p99"]))),
     _column("peak memory", "peak_rss_bytes", wording.size),
 )
 
@@ -96,54 +106,70 @@ _QUALITY: Sequence[Column] = (
 _WITHOUT_OOV = _with_interval("without OOV", "test_perplexity_no_oov", digits=4)
 _OOV: Column = ("OOV", lambda summary: wording.percent(_oov(summary)))
 _WITH_REASON: Mapping[str, Callable[[Measured], Figure | None]] = {
-    "test perplexity": lambda m: m.test.perplexity,
-    _WITHOUT_OOV[0]: lambda m: m.test.perplexity_no_oov,
-    "95 % interval": lambda m: _absent(m, "block_nats"),
-    "bits/char": lambda m: m.test.bits_per_char,
-    "bits/byte": lambda m: m.test.bits_per_byte,
-    "top-1": lambda m: m.top1_accuracy,
-    "parameters": lambda m: _absent(m, "n_params"),
-    "size": lambda m: m.model_bytes,
-    "training": lambda m: _absent(m, "train_s"),
-    "next token": lambda m: _absent(m, "next_token_us"),
+    "test perplexity": REASONS["test_perplexity"],
+    _WITHOUT_OOV[0]: REASONS["test_perplexity_no_oov"],
+    "95 % interval": REASONS["interval"],
+    "bits/char": REASONS["bits_per_char"],
+    "bits/byte": REASONS["bits_per_byte"],
+    "top-1": REASONS["top1_accuracy"],
+    "size": REASONS["model_bytes"],
+    "training": REASONS["train_s"],
+    "tokens/s": REASONS["eval_tokens_per_s"],
+    _NEXT_TOKEN: REASONS["next_token_us"],
 }
 
 
-def _absent(measured: Measured, name: str) -> Figure | None:
-    """Why a figure does not exist, in place of it; None where it does."""
-    return Figure(reason=measured.absent[name]) if name in measured.absent else None
-
-
 def _ranking(order: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]], pairs: Sequence[Pair]) -> Sheet:
-    verdicts = verdicts_of(order[0], pairs)
+    """All rows, those without a rank last, with the reason."""
     has_oov = any(_oov(summary) for summary in summaries.values())
     beside = [_WITHOUT_OOV] if has_oov else []
     columns = [*_QUALITY, *([_OOV] if has_oov else [])]
+    has_failures = not all(row.is_ranked for row in order)
+    against = against_first(order, pairs)
     rows = []
     for place, row in enumerate(order, start=1):
         summary = summaries[id(row)]
-        value = wording.perplexity(row.test_perplexity) if row.is_ranked else row.status.replace("_", " ")
-        against = {"better": "worse", "worse": "better"}
-        seen = verdicts.get((row.model, row.device))
         rows.append(
             [
                 str(place) if row.is_ranked else "",
                 label_of(row, order),
-                value,
+                wording.perplexity(row.test_perplexity) if row.is_ranked else _status(row),
                 *[show(summary) for _, show in beside],
-                "best" if place == 1 and row.is_ranked else against.get(seen or "", seen or wording.NOT_AVAILABLE),
+                against[place - 1],
                 *[show(summary) for _, show in columns],
+                *([_why_not_ranked(row)] if has_failures else []),
             ]
         )
     names = [[name for name, _ in part] for part in (beside, columns)]
-    headers = ("#", "model", "test perplexity", *names[0], "against best", *names[1])
+    why = ("why not ranked",) if has_failures else ()
+    headers = ("#", "model", "test perplexity", *names[0], "against best", *names[1], *why)
     return Sheet(
         caption="ranked by test perplexity",
         headers=headers,
-        align="rnr" + "r" * len(beside) + "l" + "r" * len(columns),
+        align="rnr" + "r" * len(beside) + "l" + "r" * len(columns) + "l" * len(why),
         rows=rows,
         notes=[*_impossible(order), *_reasons(order, headers)],
     )
+
+
+def against_first(order: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
+    """How each row fares against the first: `best`, `~`, `worse`; n/a where the two could not be tested."""
+    of_best = verdicts_of(order[0], pairs)
+    turned = {"better": "worse", "worse": "better", "~": "~"}
+    found = [turned.get(of_best.get((row.model, row.device), ""), wording.NOT_AVAILABLE) for row in order]
+    return ["best", *found[1:]] if order[0].is_ranked else found
+
+
+def _status(row: Row) -> str:
+    return row.status.replace("_", " ") if row.status != "ok" else wording.NOT_AVAILABLE
+
+
+def _why_not_ranked(row: Row) -> str:
+    """The reason of a row without a rank, and what its seeds reached that did not fail."""
+    if row.is_ranked:
+        return ""
+    others = f"; the others reached {wording.perplexity(row.test_perplexity)}" if row.test_perplexity else ""
+    return f"{reason_of(row, 'test_perplexity')}{others}"
 
 
 def _oov(summary: Mapping[str, Cell]) -> float | None:
@@ -177,21 +203,11 @@ def _impossible(order: Sequence[Row]) -> list[str]:
     ]
 
 
-def _not_ranked(order: Sequence[Row]) -> list[Sheet]:
-    rows = [
-        (label_of(row, order), row.status, row.reason or "no perplexity", wording.perplexity(row.test_perplexity))
-        for row in order
-        if not row.is_ranked
-    ]
-    headers = ("model", "status", "reason", "perplexity of the seeds that finished")
-    return [Sheet(caption="not ranked", headers=headers, align="nllr", rows=rows)] if rows else []
-
-
 def _speed_to_targets(order: Sequence[Row], given: Sequence[float]) -> list[Sheet]:
     found = targets_of(order, given)
     times = times_to_targets(order, given)
     levels = {name: level for _, _, name, level, _ in found}
-    names = _shown_targets(levels)
+    names = shown_targets(levels)
     rows = []
     for row in order:
         cells = [_time_cell(times.get((row.model, row.device, name))) for name in names]
@@ -200,14 +216,30 @@ def _speed_to_targets(order: Sequence[Row], given: Sequence[float]) -> list[Shee
     if not rows:
         return []
     headers = ("model", *[f"{name} ({wording.perplexity(levels[name])})" for name in names])
-    caption = "training seconds until the validation perplexity was at or below a target"
+    caption = "training seconds until the validation perplexity was at or below a target (after: the validation before)"
     return [Sheet(caption=caption, headers=headers, align="n" + "r" * len(names), rows=rows)]
 
 
-def _shown_targets(levels: Mapping[str, float]) -> list[str]:
-    """Easiest first; of very many, those given and the hardest."""
-    hardest = sorted(levels, key=lambda name: (not name.startswith("ppl="), levels[name], name))[:_MAX_TARGETS]
-    return sorted(hardest, key=lambda name: (-levels[name], name))
+def shown_targets(levels: Mapping[str, float]) -> list[str]:
+    """Easiest first.  Of very many: those given, models as they come before those with options, in each the hardest
+    first and then whatever is farthest from all that are there.
+    """
+    shown: list[str] = []
+    tiers = [[name for name in levels if _tier(name) == tier] for tier in range(3)]
+    for tier in tiers:
+        left = sorted(tier, key=lambda name: (levels[name], name))
+        while left and len(shown) < _MAX_TARGETS:
+            shown.append(max(left, key=lambda name: min((_apart(levels[name], levels[n]) for n in shown), default=0)))
+            left.remove(shown[-1])
+    return sorted(shown, key=lambda name: (-levels[name], name))
+
+
+def _tier(name: str) -> int:
+    return 0 if name.startswith("ppl=") else 2 if ":" in name else 1
+
+
+def _apart(a: float, b: float) -> float:
+    return abs(math.log(a / b))
 
 
 def _time_cell(bracket: tuple[float, float] | None) -> str:
@@ -323,26 +355,21 @@ def _memory_columns(rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def above_baseline(summary: Mapping[str, Cell]) -> float | None:
-    """What a trial needed beyond its imports, in bytes."""
-    peak, baseline = number(summary["peak_rss_bytes"]), number(summary["baseline_rss_bytes"])
-    return None if peak is None or baseline is None else max(peak - baseline, 0)
-
-
 def _significance(order: Sequence[Row], pairs: Sequence[Pair]) -> list[Sheet]:
     if not pairs:
         return []
     verdicts = [verdicts_of(row, pairs) for row in order]
     names = [label_of(row, order) for row in order]
-    if len(order) > _MAX_MATRIX:
+    if len(order) > MAX_MATRIX:
         return [_ties(order, names, verdicts)]
     rows = [
         (str(place), name, *[_SIGNS.get(seen.get((other.model, other.device), ""), "") for other in order])
         for place, (name, seen) in enumerate(zip(names, verdicts, strict=True), start=1)
     ]
     headers = ("#", "model", *[str(place) for place in range(1, len(order) + 1)])
+    notes = ["the differences, their intervals and corrected p of all pairs: tables/significance.csv"]
     caption = "+ the model of this line is better than that of the column, - worse, ~ no significant difference"
-    return [Sheet(caption=caption, headers=headers, align="rn" + "r" * len(order), rows=rows)]
+    return [Sheet(caption=caption, headers=headers, align="rn" + "s" * len(order), rows=rows, notes=notes)]
 
 
 def _ties(order: Sequence[Row], names: Sequence[str], verdicts: Sequence[Mapping[tuple[str, str], str]]) -> Sheet:

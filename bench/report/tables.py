@@ -80,6 +80,17 @@ _OTHER_COSTS: Mapping[str, Callable[[TrialRecord], Number | None]] = {
 }
 
 
+def number(cell: Cell) -> float | None:
+    """A cell of the summary as a number; None for what is no number."""
+    return float(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else None
+
+
+def above_baseline(summary: Mapping[str, Cell]) -> float | None:
+    """What a trial needed beyond its imports, in bytes."""
+    peak, baseline = number(summary["peak_rss_bytes"]), number(summary["baseline_rss_bytes"])
+    return None if peak is None or baseline is None else max(peak - baseline, 0)
+
+
 def summary_of(row: Row) -> dict[str, Cell]:
     """One row of `summary.csv` by column."""
     costs_from = row.fine or row.records

@@ -11,7 +11,7 @@ from bench.plan import QUICK_BUDGET_S
 from bench.records import TrialRecord
 from bench.report import plots
 from bench.report.build import build_report
-from tests.bench.synthetic import ok, trial, write
+from tests.bench.synthetic import ENVIRONMENT, ok, trial, write
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +74,42 @@ def test_the_provenance_tells_how_long_networks_were_trained(
 def test_without_networks_nothing_is_said_of_their_training(tmp_path: Path) -> None:
     found = asked_in(tmp_path, [ok(trial("kn5"), 4.4)])
     assert found["training of each network"] == found["seeds of each network"] == "n/a"
+
+
+def report_in(folder: Path, records: list[TrialRecord], **changes: Any) -> str:
+    write(folder, records, **changes)
+    build_report(folder)
+    return (folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_command_stands_right_under_the_title_ready_to_be_copied(tmp_path: Path) -> None:
+    command = "python -m bench.run --models 'kn5,a`b``c' --out a_b"
+    head = report_in(tmp_path, [ok(trial("kn5"), 4.4)], command=command).split("\n## ")[0]
+    # the fence is longer than any run of backticks inside
+    assert head.splitlines() == ["# Language models compared: a-run", "", "```", command, "```"]
+    head = report_in(tmp_path, [ok(trial("kn5"), 4.4)], command="a ``` b").split("\n## ")[0]
+    assert head.splitlines()[2:5] == ["````", "a ``` b", "````"]
+
+
+def test_what_was_reused_is_named(tmp_path: Path) -> None:
+    records = [ok(trial("kn5"), 4.4), *[ok(trial("mlp", seed=seed), 5.0) for seed in (0, 1)]]
+    reused = tuple(record.trial.trial_id for record in records[1:])
+    assert "| reused records | 2 of 3: mlp |" in report_in(tmp_path, records, reused=reused)
+    assert "| reused records | 0 of 3 |" in report_in(tmp_path, records)
+
+
+def test_trials_of_other_machines_and_other_code_are_told(tmp_path: Path) -> None:
+    elsewhere = ENVIRONMENT.model_copy(update={"cpu_model": "another processor", "gpu": "an accelerator"})
+    changed = ENVIRONMENT.model_copy(update={"git_dirty": True})
+    records = [
+        ok(trial("kn5"), 4.4),
+        *[ok(trial(name), 5.0, changes={"environment": elsewhere}) for name in ("mlp", "rnn")],
+        ok(trial("gru"), 5.5, changes={"environment": changed}),
+    ]
+    text = report_in(tmp_path, records).split("run and machine")[1]
+    assert "| machine | a processor, 2 cores usable, 8.00 GiB memory |" in text
+    assert "| machine of mlp, rnn | another processor, 2 cores usable, 8.00 GiB memory |" in text
+    assert "| GPU of mlp, rnn | an accelerator |" in text
+    assert "| code of gru | git 0123456789abcdef with uncommitted changes |" in text
+    assert "libraries of" not in text
+    assert "| thread variables | OMP_NUM_THREADS=2 |" in text

@@ -25,7 +25,7 @@ TRIALS = "trials"
 CANNOT_WRITE = 1
 _FOLDERS = (".", TRIALS, "tables", "plots")
 # what a report consists of
-_REPORT = ("report.md", "report.html", "tables", "plots")
+_REPORT = ("report.md", "report.html", "report.json", "tables", "plots")
 
 
 class StoreError(LmzooError):

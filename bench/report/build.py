@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.report.across import Across, across_of, largest_fraction, write_across
 from bench.report.content import Figure, Report, report_of
+from bench.report.document import document_of, to_json
 from bench.report.markdown import to_markdown
 from bench.report.profile_tables import write_profiles
 from bench.report.reading import read_run
-from bench.report.rows import groups_of, pairs_of, rows_of
+from bench.report.rows import Group, Pair, groups_of, pairs_of, rows_of
 from bench.report.scaling import Series, series_of, write_scaling
 from bench.report.tables import write_tables
 from bench.store import write_atomically
@@ -22,7 +23,7 @@ MOST_DRAWN = 12
 
 
 def build_report(folder: Path) -> list[str]:
-    """Write `tables/`, `plots/`, `report.md` and `report.html` from the records in a run's folder.
+    """Write `tables/`, `plots/`, `report.md`, `report.html` and `report.json` from the records in a run's folder.
 
     Returns what the reader should know: what could not be drawn or written, and why.
     Raises `InputError` for a folder that is no run, `NewerFileError` for one from a newer schema.
@@ -39,16 +40,19 @@ def build_report(folder: Path) -> list[str]:
     write_scaling(folder / "tables", several)
     drawn = several[:MOST_DRAWN]
     largest = [one for one in across if one.group.train_fraction == largest_fraction(across)]
-    figures, warnings = _draw(folder / "plots", drawn, largest[:MOST_DRAWN])
+    figures, warnings = _draw(folder / "plots", drawn, largest[:MOST_DRAWN], pairs)
     if len(drawn) < len(several):
         some = f"plots are there for {len(drawn)} of {len(several)} texts"
         run = dataclasses.replace(run, warnings=(*run.warnings, f"{some}; the figures of all are in tables/"))
     report = report_of(run, several, pairs, figures, across)
     write_atomically(folder / "report.md", _encoded(to_markdown(report)))
+    write_atomically(folder / "report.json", _encoded(to_json(document_of(run, groups, pairs, across))))
     return [*run.warnings, *warnings, *_write_html(folder, report)]
 
 
-def _draw(folder: Path, several: Sequence[Series], across: Sequence[Across]) -> tuple[list[Figure], list[str]]:
+def _draw(
+    folder: Path, several: Sequence[Series], across: Sequence[Across], pairs: Mapping[Group, Sequence[Pair]]
+) -> tuple[list[Figure], list[str]]:
     if missing := _missing("matplotlib"):
         return [], [f"no plots: {missing}"]
     try:
@@ -56,7 +60,7 @@ def _draw(folder: Path, several: Sequence[Series], across: Sequence[Across]) -> 
     # matplotlib refuses to load for many reasons (settings of the user's, broken fonts); the tables do without it
     except Exception as error:
         return [], [f"no plots: matplotlib cannot be loaded: {type(error).__name__}: {error}"]
-    return draw_all(folder, several, across)
+    return draw_all(folder, several, across, pairs)
 
 
 def _write_html(folder: Path, report: Report) -> list[str]:

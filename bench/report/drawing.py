@@ -1,11 +1,10 @@
-"""How plots look: fonts, colours, marks, numbers on axes, and labels that do not cover each other."""
+"""How plots look: fonts, colours, marks and numbers on axes."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -24,8 +23,12 @@ from bench.report import wording
 from lmzoo.files import replacing
 from lmzoo.fonts import cjk_font
 
-# Okabe and Ito (2008): told apart with every common colour vision; yellow is left out, too pale on white
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito (2008), told apart with every common colour vision (yellow is left out, too pale on white), and three of
+# Tol's muted scheme (2021)
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#882255", "#999933", "#332288"),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 DASHES: Sequence[Any] = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 COUNTING_COLOUR = "#5A6472"
@@ -39,6 +42,12 @@ _KEY_SIGNS = 135
 _TICK_DIGITS: Sequence[Sequence[float]] = (
     *((1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 6, 8)),
     *((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)),
+)
+
+_BYTE_DIGITS: Sequence[Sequence[float]] = (
+    (1, 10, 100),
+    (1, 2, 5, 10, 20, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700),
+    [digit * ten for ten in (1, 10, 100) for digit in (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9)],
 )
 
 Show = Callable[[float], str]
@@ -84,11 +93,11 @@ def style_sheet() -> Iterator[None]:
         yield
 
 
-def new_figure(width_in: float, height_in: float, n_columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure on the Agg canvas (no display is looked for) and its axes side by side."""
+def new_figure(width_in: float, height_in: float, n_columns: int = 1, n_rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure on the Agg canvas (no display is looked for) and its axes, row by row."""
     figure = Figure(figsize=(width_in, height_in), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, [figure.add_subplot(1, n_columns, n + 1) for n in range(n_columns)]
+    return figure, [figure.add_subplot(n_rows, n_columns, n + 1) for n in range(n_rows * n_columns)]
 
 
 def fix_layout(figure: Figure) -> None:
@@ -153,10 +162,9 @@ def plain_ticks(axis: Axis, low: float, high: float, *, show: Show = "{:,g}".for
 
 def byte_ticks(axis: Axis, low: float, high: float) -> None:
     """The same for bytes: 1, 10 and 100 of each binary unit, or finer where that leaves less than two."""
-    ticks = _decades((1, 10, 100), 1024.0, low, high)
-    if len(ticks) < 2:
-        ticks = _decades((1, 2, 5, 10, 20, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700), 1024.0, low, high)
-    _set_ticks(axis, ticks, lambda value: wording.size(value, 1))
+    several = [_decades(digits, 1024.0, low, high) for digits in _BYTE_DIGITS]
+    ticks = next((found for found in several if len(found) > 1), several[-1])
+    _set_ticks(axis, ticks, lambda value: wording.size(value, 2).replace(".0 ", " "))
 
 
 def _decades(digits: Sequence[float], base: float, low: float, high: float) -> list[float]:
@@ -167,92 +175,6 @@ def _set_ticks(axis: Axis, ticks: Sequence[float], show: Show) -> None:
     axis.set_major_locator(FixedLocator(list(ticks)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _position: show(value)))
-
-
-def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions moved apart to at least `gap`, in their order, inside low..high where there is room."""
-    order = sorted(range(len(positions)), key=lambda n: (positions[n], n))
-    gap = min(gap, (high - low) / max(len(positions) - 1, 1))
-    moved = [min(max(position, low), high) for position in positions]
-    # relaxing a few times shares the shift between neighbours instead of pushing everything one way
-    for _ in range(200):
-        worst = 0.0
-        for below, above in itertools.pairwise(order):
-            lack = gap - (moved[above] - moved[below])
-            if lack > 1e-9:
-                worst = max(worst, lack)
-                moved[below] -= lack / 2
-                moved[above] += lack / 2
-        moved = [min(max(position, low), high) for position in moved]
-        if worst < gap * 0.02:
-            break
-    return moved
-
-
-Box = tuple[float, float, float, float]
-
-
-def place_labels(
-    axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], colours: Sequence[str]
-) -> bool:
-    """Write a label beside each point where it covers no other label or point; True when all found room.
-
-    Call it when limits, scales and layout are final.  A label without room is written nevertheless, at its point's
-    side, over what is there.
-    """
-    all_free = True
-    figure = axes.figure
-    pixels = [tuple(map(float, xy)) for xy in axes.transData.transform(points)]
-    inside = axes.get_window_extent()
-    taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels]
-    for (x, y), point, label, colour in zip(pixels, points, labels, colours, strict=True):
-        width, height = 6.6 * len(label) * figure.dpi / 100, 12 * figure.dpi / 100
-        spots = [
-            (x + dx if right else x - dx - width, y + dy - height / 2)
-            for distance in (8, 14, 22, 34, 48, 64)
-            for dx, dy in ((distance, 0), (distance * 0.7, distance * 0.8), (distance * 0.7, -distance * 0.8))
-            for right in (True, False)
-        ]
-        boxes = [(left, bottom, left + width, bottom + height) for left, bottom in spots]
-        box = next((b for b in boxes if _is_free(b, taken, inside.extents)), None)
-        all_free = all_free and box is not None
-        taken.append(box or boxes[0])
-        _write_label(axes, point, (x, y), box or boxes[0], label, colour)
-    return all_free
-
-
-def _is_free(box: Box, taken: Iterable[Box], inside: Sequence[float]) -> bool:
-    left, bottom, right, top = box
-    if left < inside[0] or bottom < inside[1] or right > inside[2] or top > inside[3]:
-        return False
-    return not any(left < r and l < right and bottom < t and b < top for l, b, r, t in taken)  # noqa: E741
-
-
-def _write_label(
-    axes: Axes, point: tuple[float, float], pixel: tuple[float, ...], box: Box, label: str, colour: str
-) -> None:
-    to_points = 72 / axes.get_figure().dpi  # type: ignore[union-attr]
-    is_right = box[0] > pixel[0]
-    edge_x = box[0] if is_right else box[2]
-    offset = ((edge_x - pixel[0]) * to_points, ((box[1] + box[3]) / 2 - pixel[1]) * to_points)
-    far = abs(offset[0]) + abs(offset[1]) > 14
-    axes.annotate(
-        label,
-        point,
-        xytext=offset,
-        textcoords="offset points",
-        ha="left" if is_right else "right",
-        va="center",
-        fontsize=8,
-        color=INK,
-        arrowprops=_leader(colour, is_right) if far else None,
-    )
-
-
-def _leader(colour: str, is_right: bool) -> dict[str, Any]:
-    """A thin line from the near edge of a label to its point."""
-    relative = (0.0 if is_right else 1.0, 0.5)
-    return {"arrowstyle": "-", "color": colour, "lw": 0.6, "shrinkA": 0, "shrinkB": 3, "relpos": relative}
 
 
 def _has_glyph(sign: str) -> bool:

@@ -327,7 +327,7 @@ class TestPlot:
         assert not list(folder.glob("across.*"))
 
     def test_it_stands_in_the_section_of_its_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        drawing = lambda folder, drawn, across: plots.draw_all(folder, (), across)  # noqa: E731
+        drawing = lambda folder, drawn, across, pairs: plots.draw_all(folder, (), across)  # noqa: E731
         monkeypatch.setattr(build, "_draw", drawing)
         folder = built(tmp_path / "run", THREE)
         (section, *_) = (

@@ -7,7 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from bench.report import document
 from bench.report.across import ACROSS_COLUMNS
 from bench.report.profile_tables import (
     CALIBRATION_COLUMNS,
@@ -73,3 +75,20 @@ def test_each_line_tells_a_meaning_and_how_seeds_are_joined(section: str) -> Non
     for cells in lines_of(section):
         assert len(cells) == (4 if section == "summary.csv" else 3), cells
         assert all(cells[1:-1]), cells
+
+
+def fields_of(model: type[BaseModel]) -> set[str]:
+    """Names of a model's fields, and of those of the models inside it; what others define is theirs."""
+    found = set()
+    for name, field in model.model_fields.items():
+        found.add(name)
+        for inner in re.findall(r"document\.(\w+)", str(field.annotation)):
+            found |= fields_of(getattr(document, inner))
+    return found
+
+
+def test_each_field_of_the_document_is_told_of() -> None:
+    (text,) = re.findall(r"^## report.json\n(.*)\Z", PAGE, flags=re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"`(\w+)`", text))
+    assert fields_of(document.Document) >= {"figures", "low", "verdict", "environment"}
+    assert not fields_of(document.Document) - named

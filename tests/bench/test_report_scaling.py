@@ -128,7 +128,7 @@ class TestReport:
         assert "1/16 (10.0 k tokens)" in report
         assert (built / "plots" / "scaling.png").is_file()
         assert sorted(path.stem for path in (built / "plots").glob("*.svg")) == [
-            *("memory", "perplexity", "scaling", "size", "speed", "validation"),
+            *("memory", "perplexity", "scaling", "size", "speed", "tokens", "validation"),
         ]
         # one text, not five
         assert report.count("corpus genesis:") == 1

@@ -9,7 +9,6 @@ import pytest
 
 from bench.records import TrialRecord
 from bench.report import build, plots
-from bench.report.across import Across
 from bench.report.build import build_report
 from bench.report.reading import read_run
 from bench.report.scaling import Series
@@ -24,7 +23,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that are drawn; nothing is."""
     texts: list[str] = []
 
-    def note(_: Path, several: Sequence[Series], across: Sequence[Across]) -> tuple[list[object], list[str]]:
+    def note(_: Path, several: Sequence[Series], *_others: object) -> tuple[list[object], list[str]]:
         texts.extend(series.whole.corpus for series in several)
         return [], []
 

@@ -239,7 +239,7 @@ def test_a_tokenizer_file_is_written_as_it_calls_itself(tokens: str, written: st
     assert published_trial(trial).corpus.tokens == written
 
 
-@pytest.mark.parametrize("name", ["report.md", "report.html", "tables", "plots"])
+@pytest.mark.parametrize("name", ["report.md", "report.html", "report.json", "tables", "plots"])
 def test_a_folder_of_something_else_is_not_gone_on_with(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()

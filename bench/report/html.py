@@ -20,6 +20,8 @@ from bench.report.content import Report, Section
 from bench.report.sheets import Sheet
 
 _FOLDER = Path(__file__).parent
+# classes of the cells that set one model against another
+_VERDICTS = {"+": "better", "-": "worse", "~": "tie"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ def to_html(report: Report, plots: Path) -> str:
         styles=_inlined("css"),
         scripts=scripts,
         policy=_policy(scripts),
+        verdicts=_VERDICTS,
     )
     # what no page can hold; a browser would drop it in one place and replace it in another
     return page.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -444,3 +444,23 @@ def test_a_gpu_is_named(tmp_path: Path) -> None:
     write(tmp_path, [record], environment=machine)
     build_report(tmp_path)
     assert "an accelerator, driver 1.2" in markdown_of(tmp_path)
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_who_is_better_is_told_by_sign_and_by_colour(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("bigram"), 4.401), ok(trial("unigram"), 9.0)])
+    build_report(tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    cells = re.findall(r'<td class="s ?(\w*)"><bdi>(.?)</bdi></td>', page)
+    assert sorted(cells) == sorted([("", "")] * 3 + [("tie", "~")] * 2 + [("better", "+"), ("worse", "-")] * 2)
+    styles = page.split("</style>")[0]
+    assert all(f".{name} {{ background: " in styles for name in ("better", "worse"))
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_command_stands_before_everything_else(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("kn5"), 4.4)], command="python -m bench.run --models '<kn5>'")
+    build_report(tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    head = page.split("</header>")[0]
+    assert "<code>python -m bench.run --models &#39;&lt;kn5&gt;&#39;</code>" in head

@@ -192,7 +192,7 @@ def _reading() -> Section:
             "one is the headline, the earlier one stands in brackets. A miss is printed as 'not reached'.",
             "Scoring tokens/s: a whole text is scored, as in the evaluation. Next token: the time from a state to the "
             "probabilities of all next tokens and the next state, one call at a time; one in a hundred takes longer "
-            "than the 99th percentile.",
+            "than the 99th percentile (p99).",
             "* marks adaptive models, which learn from the text that they score. n/a: no such value; "
             "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary, "
             "scored as <unk>. Without OOV: perplexity over the other tokens; the two may rank models differently, as "

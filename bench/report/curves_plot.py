@@ -33,7 +33,7 @@ _WIDTH_IN = 8.4
 # a curve that starts very far up is cut there: so many times the highest of what the plot is about
 _HEADROOM = 3.0
 # nor can anything be told apart on an axis that goes beyond so many times the lowest
-_DECADES = 1000.0
+_MOST_TIMES = 1000.0
 # brackets that would lie on each other are set apart by so many points
 _LANE_PT = 3.4
 # brackets of more lines than these cannot be told apart
@@ -154,7 +154,7 @@ def _set_limits(axes: Axes, lines: Sequence[Line], levels: Iterable[float]) -> N
     about = [*levels, *[line.last for line in lines]]
     low = min([*about, *[y for line in lines for y in line.band.low]])
     high = max([*about, *[y for line in lines for y in line.band.high]])
-    axes.set_ylim(low / 1.06, min(high, _HEADROOM * max(about), _DECADES * low) * 1.06)
+    axes.set_ylim(low / 1.06, min(high, _HEADROOM * max(about), _MOST_TIMES * low) * 1.06)
 
 
 def _draw_line(axes: Axes, line: Line) -> None:

@@ -82,7 +82,7 @@ def _with_interval(name: str, key: str, digits: int = 3) -> Column:
 
 
 # both in a cell: the table is wide enough
-_NEXT_TOKEN = "next token, µs (99th percentile)"
+_NEXT_TOKEN = "next token, µs (p99)"
 
 
 def _with_percentile(median_us: float | None, p99_us: float | None) -> str:

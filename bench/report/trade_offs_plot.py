@@ -46,16 +46,22 @@ _WIDTH_IN = 8.4
 # of a panel, up to so many models
 _HEIGHTS_IN = ((10, 3.0), (20, 3.7))
 _TALLEST_IN = 5.0
+# an axis goes up to so many times the best perplexity
+_MOST_TIMES = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Models by perplexity and one cost on one device; `device` is empty where the run has one only."""
+    """Models by perplexity and one cost on one device; `device` is empty where the run has one only.
+
+    `beyond` are so far above the others that with them on the axis nothing could be told apart.
+    """
 
     cost: Cost
     device: str
     offers: Sequence[Offer]
     looks: Sequence[Style]
+    beyond: Sequence[Offer]
 
     @property
     def front(self) -> list[Offer]:
@@ -93,9 +99,17 @@ def _panels(rows: Sequence[Row], costs: Sequence[Cost]) -> list[Panel]:
     for cost in costs:
         for device, members in devices:
             own = cost_on(device, cost)
-            offers = offers_of(members, own)
-            styles = [looks[label_of(offer.row, rows)] for offer in offers]
-            found.append(Panel(cost=own, device=device if len(devices) > 1 else "", offers=offers, looks=styles))
+            every = offers_of(members, own)
+            offers = [offer for offer in every if offer.perplexity <= _MOST_TIMES * every[0].perplexity]
+            found.append(
+                Panel(
+                    cost=own,
+                    device=device if len(devices) > 1 else "",
+                    offers=offers,
+                    looks=[looks[label_of(offer.row, rows)] for offer in offers],
+                    beyond=every[len(offers) :],
+                )
+            )
     return found
 
 
@@ -133,8 +147,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_ylabel("test perplexity")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    has_others = any(offer.row.device != panel.device for offer in panel.offers)
-    axes.set_title(f"{panel.device} (hollow: on the cpu)" if panel.device and has_others else panel.device)
+    axes.set_title(_title(panel))
     if not panel.offers:
         axes.text(0.5, 0.5, "no value", transform=axes.transAxes, ha="center")
         return
@@ -169,6 +182,13 @@ def _draw_front(axes: Axes, panel: Panel) -> None:
     axes.plot(xs, ys, color=INK, lw=1, ls=(0, (4, 2.5)), zorder=1.5)
 
 
+def _title(panel: Panel) -> str:
+    has_others = panel.device != "" and any(offer.row.device != panel.device for offer in panel.offers)
+    above = wording.listed([drawable(offer.name) for offer in panel.beyond])
+    parts = [f"{panel.device} (hollow: on the cpu)" if has_others else panel.device, above and f"far above: {above}"]
+    return "; ".join(filter(None, parts))
+
+
 def _steps(axes: Axes, panel: Panel) -> list[tuple[float, float]]:
     """The corners of the front's line, from the top of the panel to its dear side."""
     front = panel.front
@@ -199,6 +219,7 @@ def _words(panel: Panel) -> str:
     where = f" on {panel.device}" if panel.device else ""
     if not panel.offers:
         return f"Test perplexity against {panel.cost.name}{where}: no value."
-    shown = [f"{one.name} {wording.perplexity(one.perplexity)} at {in_words(one, panel.cost)}" for one in panel.offers]
+    every = [*panel.offers, *panel.beyond]
+    shown = [f"{one.name} {wording.perplexity(one.perplexity)} at {in_words(one, panel.cost)}" for one in every]
     front = wording.listed([one.name for one in panel.front])
     return f"Test perplexity against {panel.cost.name}{where}: {'; '.join(shown)}. Pareto front: {front}."

@@ -98,7 +98,7 @@ def test_the_ranking_has_speed_and_the_slowest_of_a_hundred_tokens(tmp_path: Pat
     sheet = ranking_of(tmp_path, [ok(trial("kn5"), 4.4)])
     cells = dict(zip(sheet.headers, sheet.rows[0], strict=True))
     assert cells["tokens/s"] == "200 k"
-    assert cells["next token, µs (99th percentile)"] == "30.0 (60.0)"
+    assert cells["next token, µs (p99)"] == "30.0 (60.0)"
     assert cells["peak memory"] == "60.0 MiB"
     assert "why not ranked" not in cells
 

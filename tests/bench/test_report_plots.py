@@ -305,3 +305,14 @@ def test_each_device_has_its_panels(tmp_path: Path) -> None:
     assert "against peak memory above the baseline on cpu: kn5 4." in alt
     assert "against peak memory of the device on cuda: mlp" in alt
     assert "at 128 MiB. Pareto front: mlp." in alt
+
+
+@pytest.mark.whole
+def test_what_is_far_above_the_others_is_named_and_does_not_squeeze_them(tmp_path: Path) -> None:
+    rows = rows_in(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("mlp"), 5.0), ok(trial("diverged"), 1e40)])
+    with style_sheet():
+        alt = plots.PLOTS["size"][1](rows, tmp_path, "size")
+    texts = texts_in(tmp_path / "size.svg")
+    assert texts.count("far above: diverged") == 2
+    assert "1e+10" not in texts
+    assert re.search(r"; diverged \S+e\+39 at 39\.1 KiB\. Pareto front: kn5\.", alt)

@@ -51,14 +51,14 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """`command` made the run, and stands right under the title.
+    """`command` made the run, if one did, and stands right under the title.
 
     `kinds` has words by which a page's reader may ask for a model's rows: its family, and whether it is adaptive.
     """
 
     title: str
-    command: str
     sections: Sequence[Section]
+    command: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -32,7 +32,8 @@ def escaped_line(text: str) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     yield f"# {escaped_line(report.title)}"
-    yield from ("", *_code_lines(report.command))
+    if report.command:
+        yield from ("", *_code_lines(report.command))
     for section in report.sections:
         yield from ("", f"{'#' * section.level} {escaped_line(section.title)}")
         yield from _section_lines(section)

@@ -19,10 +19,11 @@ _MAX_SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """A cost of a model: how it is called, what it is of a row's summary, how it is shown."""
+    """A cost of a model: how it and the least of it are called, what it is of a row's summary, how it is shown."""
 
     name: str
     unit: str
+    least: str
     of: Callable[[Mapping[str, Cell]], float | None]
     show: Callable[[float | None], str]
     more_is_better: bool = False
@@ -38,19 +39,28 @@ class Offer:
     cost: float
 
 
-MODEL_SIZE = Cost(name="model size", unit="", of=lambda s: number(s["model_bytes"]), show=wording.size)
-MEMORY = Cost(name="peak memory above the baseline", unit="", of=above_baseline, show=wording.size)
+MODEL_SIZE = Cost(
+    name="model size", unit="", least="smallest", of=lambda s: number(s["model_bytes"]), show=wording.size
+)
+MEMORY = Cost(name="peak memory above the baseline", unit="", least="least", of=above_baseline, show=wording.size)
 DEVICE_MEMORY = Cost(
-    name="peak memory of the device", unit="", of=lambda s: number(s["peak_device_bytes"]), show=wording.size
+    name="peak memory of the device",
+    unit="",
+    least="least",
+    of=lambda s: number(s["peak_device_bytes"]),
+    show=wording.size,
 )
 SCORING = Cost(
     name="scoring speed",
     unit=" tokens/s",
+    least="fastest",
     of=lambda s: number(s["eval_tokens_per_s"]),
     show=wording.count,
     more_is_better=True,
 )
-NEXT_TOKEN = Cost(name="next token", unit=" µs", of=lambda s: number(s["next_token_us"]), show=wording.rounded)
+NEXT_TOKEN = Cost(
+    name="next token", unit=" µs", least="fastest", of=lambda s: number(s["next_token_us"]), show=wording.rounded
+)
 
 
 def devices_of(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
@@ -115,7 +125,7 @@ def _note(front: Sequence[Offer], cost: Cost, where: str) -> str:
     ]
     if len(shown) > _MAX_SHOWN:
         shown = [*shown[: _MAX_SHOWN - 1], f"… {len(shown) - _MAX_SHOWN} more …", shown[-1]]
-    return f"Pareto front of perplexity and {cost.name}{where}, cheapest first: {', '.join(shown)}"
+    return f"Pareto front of perplexity and {cost.name}{where}, {cost.least} first: {', '.join(shown)}"
 
 
 def in_words(offer: Offer, cost: Cost) -> str:

@@ -17,7 +17,6 @@ _READINGS = ("tokenizer", "normalize", "documents")
 def provenance_sheets(run: Run) -> list[Sheet]:
     """What was asked, the run and its machines, and a table for each text."""
     info = run.info
-    variables = info.environment.thread_variables
     rows = [
         ("command", info.command),
         ("run", f"{info.run_id}, started {info.started_utc}"),
@@ -27,7 +26,7 @@ def provenance_sheets(run: Run) -> list[Sheet]:
         *_machine(info.environment),
         *_other_machines(run),
         *_load(run),
-        ("thread variables", _each(f"{name}={value}" for name, value in sorted(variables.items()))),
+        ("thread variables of the trials", _thread_variables(run)),
     ]
     sheets = [_pairs_sheet("what was asked", _asked(info)), _pairs_sheet("run and machine", rows)]
     corpora = corpora_of(run)
@@ -106,6 +105,12 @@ def _other_machines(run: Run) -> list[tuple[str, str]]:
             if own.get(what) != value:
                 found.setdefault((what, value), []).append(wording.isolated(record.trial.model))
     return [(f"{what} of {_each(models)}", value) for (what, value), models in found.items()]
+
+
+def _thread_variables(run: Run) -> str:
+    machines = [record.environment for record in run.records if record.environment]
+    found = {f"{name}={value}" for machine in machines for name, value in machine.thread_variables.items()}
+    return ", ".join(sorted(found)) or wording.NOT_AVAILABLE
 
 
 def _load(run: Run) -> list[tuple[str, str]]:

@@ -75,8 +75,8 @@ def test_the_notes_name_the_front_with_its_figures(tmp_path: Path) -> None:
     ]
     notes = front_notes(rows_in(tmp_path, records), (MODEL_SIZE, NEXT_TOKEN))
     assert [note.split(":")[0] for note in notes] == [
-        "Pareto front of perplexity and model size, cheapest first",
-        "Pareto front of perplexity and next token, cheapest first",
+        "Pareto front of perplexity and model size, smallest first",
+        "Pareto front of perplexity and next token, fastest first",
     ]
     assert [name in notes[0] for name in sizes] == [True, True, False]
     assert "1.00 KiB), kn5 (4." in notes[0]

@@ -112,4 +112,4 @@ def test_trials_of_other_machines_and_other_code_are_told(tmp_path: Path) -> Non
     assert "| GPU of mlp, rnn | an accelerator |" in text
     assert "| code of gru | git 0123456789abcdef with uncommitted changes |" in text
     assert "libraries of" not in text
-    assert "| thread variables | OMP_NUM_THREADS=2 |" in text
+    assert "| thread variables of the trials | OMP_NUM_THREADS=2 |" in text

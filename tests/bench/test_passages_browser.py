@@ -47,7 +47,7 @@ def test_the_pointer_shows_what_every_model_gave_a_token(chromium: Any, tmp_path
         assert not panel.is_visible()
         tokens_of(tab, 1).nth(2).hover()
         # 1 nat
-        assert panel.locator("h5").inner_text().startswith("c · the training text has")
+        assert panel.locator("p").inner_text().startswith("c · the training text has")
         text = panel.inner_text()
         assert text.count("37 %") == 2
         assert text.count("1.4 bits") == 2
@@ -77,7 +77,7 @@ def test_the_keys_go_through_a_passage_and_from_model_to_model(chromium: Any, tm
         ):
             tab.keyboard.press(key)
             assert tokens_of(tab, view).nth(at).evaluate("(token) => token === document.activeElement"), key
-            assert tab.locator(".told h5").inner_text().startswith(f"{TOKENS[at]} · ")
+            assert tab.locator(".told p").inner_text().startswith(f"{TOKENS[at]} · ")
         assert tab.locator('.passage span[tabindex="0"]').count() == 2
         tab.keyboard.press("Escape")
         assert not tab.locator(".told").is_visible()
@@ -125,7 +125,7 @@ def test_every_shade_can_be_read_and_they_are_ordered_by_lightness(chromium: Any
 def test_hostile_tokens_are_text(chromium: Any, tmp_path: Path) -> None:
     with visit(chromium, page(tmp_path, HOSTILE)) as tab:
         tokens_of(tab, 0).nth(0).hover()
-        assert tab.locator(".told h5").inner_text().startswith("</script><script>")
+        assert tab.locator(".told p").inner_text().startswith("</script><script>")
         assert tab.evaluate("window.breach") is None
         assert tab.locator("img[src=x]").count() == 0
         assert tokens_of(tab, 0).nth(2).inner_text() == "\\u202e"

@@ -22,6 +22,7 @@ from bench.report.sheets import Sheet
 _FOLDER = Path(__file__).parent
 # classes of the cells that set one model against another
 _VERDICTS = {"+": "better", "-": "worse", "~": "tie"}
+_PX_PER_PT = 4 / 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,15 @@ class _Part:
     def is_lead(self) -> bool:
         """Whether its sentences are an answer, to be read first."""
         return self.section.level == 2 and not self.section.html
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Picture:
+    """A plot inside the page.  Its size lets a browser lay the page out before it draws what is not in sight yet."""
+
+    url: str
+    width_px: int
+    height_px: int
 
 
 def to_html(report: Report, plots: Path) -> str:
@@ -54,7 +64,7 @@ def to_html(report: Report, plots: Path) -> str:
         report=report,
         parts=_parts(report.sections),
         kinds=sorted({kind for kinds in report.kinds.values() for kind in kinds.split()}),
-        data_url=_data_url_in(plots),
+        picture=_pictures_in(plots),
         styles=_inlined("css"),
         scripts=scripts,
         policy=_policy(scripts),
@@ -106,8 +116,12 @@ def _policy(scripts: Sequence[str]) -> str:
     )
 
 
-def _data_url_in(plots: Path) -> Callable[[str], str]:
-    def data_url(stem: str) -> str:
-        return "data:image/svg+xml;base64," + base64.b64encode((plots / f"{stem}.svg").read_bytes()).decode("ascii")
+def _pictures_in(plots: Path) -> Callable[[str], _Picture]:
+    def picture(stem: str) -> _Picture:
+        svg = (plots / f"{stem}.svg").read_bytes()
+        size = re.search(rb'<svg[^>]*viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
+        width_px, height_px = (round(float(pt) * _PX_PER_PT) for pt in size.groups()) if size else (0, 0)
+        url = "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
+        return _Picture(url=url, width_px=width_px, height_px=height_px)
 
-    return data_url
+    return picture

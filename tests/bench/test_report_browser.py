@@ -358,25 +358,6 @@ def test_a_model_under_the_pointer_or_in_focus_is_marked_in_all_tables(chromium:
         assert marked(tab) == []
 
 
-def test_a_token_in_a_passage_shows_what_every_model_gave_it(chromium: Any, usual_page: Path) -> None:
-    with visit(chromium, usual_page) as tab:
-        tokens, panel = tab.locator("section[data-model='kn5'] .passage span"), tab.locator(".told")
-        assert not panel.is_visible()
-        tokens.nth(2).hover()
-        models = tab.locator(".views section").evaluate_all("(all) => all.map((one) => one.dataset.model)")
-        assert panel.locator("th").all_inner_texts() == models
-        # a nat more from token to token, from 0 on: 2 x 0.25 nats are 0.72 bits, and so for every model
-        assert all("0.72 bits" in row for row in panel.locator("tr").all_inner_texts())
-        assert "kn5" in marked(tab)
-        tokens.nth(2).focus()
-        tab.keyboard.press("ArrowRight")
-        assert all("1.1 bits" in row for row in panel.locator("tr").all_inner_texts())
-        tab.keyboard.press("Escape")
-        assert not panel.is_visible()
-        tab.locator("#filter").fill("trigram")
-        assert tab.locator(".views section:visible").count() == 1
-
-
 # --- the keyboard alone
 
 FOCUSED = """() => { const one = document.activeElement;
@@ -546,6 +527,20 @@ def test_paper_has_all_of_it_and_no_controls(chromium: Any, usual_page: Path) ->
         clipped = "(all) => all.filter((box) => getComputedStyle(box).overflowX !== 'visible').length"
         assert tab.locator(".scroll, .wide").evaluate_all(clipped) == 0
         assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_plots_have_their_room_before_they_are_drawn(chromium: Any, usual_page: Path) -> None:
+    """Those below are drawn once they come into sight; a page that is printed has all of them."""
+    with visit(chromium, usual_page) as tab:
+        boxes = tab.locator("figure img").evaluate_all("(all) => all.map((one) => [one.width, one.height])")
+        tab.locator("figure img").last.scroll_into_view_if_needed()
+        tab.wait_for_function("() => [...document.images].at(-1).complete")
+        assert tab.locator("figure img").last.evaluate("(one) => one.naturalWidth") > 300
+        after = tab.locator("figure img").evaluate_all("(all) => all.map((one) => [one.width, one.height])")
+        # widths and heights are whole numbers
+        for box, drawn in zip(boxes, after, strict=True):
+            assert drawn == pytest.approx(box, abs=1)
+        assert min(min(box) for box in boxes) > 100
 
 
 def test_without_script_it_is_the_plain_page(chromium: Any, usual_page: Path) -> None:

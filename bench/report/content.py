@@ -117,9 +117,10 @@ def _text_sections(
     rows = series.groups[group]
     given = run.info.target_perplexities
     where = f"On {group.title}{_tested_on(rows)}:"
+    first, *others = answer(rows, pairs, given)
     head = Section(
         title="The answer" if alone else group.title,
-        paragraphs=(where, " ".join(answer(rows, pairs, given))),
+        paragraphs=(where, first, *([" ".join(others)] if others else [])),
         bullets=caveats(rows),
     )
     level = 2 if alone else 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,20 @@ class SearchStore(RunStore):
         """Write an attempt, without the folders of what it was trained on."""
         trainings = tuple(map(published_record, attempt.trainings))
         published = attempt.model_copy(update={"trainings": trainings})
-        self._write(self.folder / TRIALS / f"{attempt.number:05}.json", sealed(published))
+        self._write(self.folder / TRIALS / _name_of(attempt), sealed(published))
 
     def write_recipe(self, model: str, options: Mapping[str, Any], found: Mapping[str, Any]) -> None:
         try:
             write_recipe(self.folder / RECIPE_FILE, model, options, found)
         except StorageError as error:
             raise WriteError(f"{error}; what was finished is safe, go on with --resume") from error
+
+    def set_recipe_aside(self) -> None:
+        """Take a recipe that no attempt stands for out of the way."""
+        path = self.folder / RECIPE_FILE
+        if os.path.lexists(path):
+            aside = self._set_aside(path, "outdated")
+            self._warn(f"no complete attempt stands for {path.name}; it is now {aside.name}")
 
     def search(self) -> Search | None:
         """What was asked of the search that the folder holds; None where it holds none.  Raises `StoreError`."""
@@ -50,17 +57,30 @@ class SearchStore(RunStore):
                 "or begin anew with --force"
             ) from error
 
-    def attempts(self) -> list[Attempt]:
-        """The attempts in the order of their numbers.  One that cannot be read is set aside, as if never made."""
+    def attempts(self, is_own: Callable[[Attempt], bool]) -> list[Attempt]:
+        """The attempts in the order of their numbers.
+
+        What cannot be read, is another attempt than its file's name says, or is of another search, is set aside as if
+        it had never been made.
+
+        Args:
+            is_own: whether an attempt is one of this search.
+        """
         found = []
         for path in sorted((self.folder / TRIALS).glob("*.json")):
             try:
-                found.append(read_sealed(path, Attempt))
+                attempt = read_sealed(path, Attempt)
             except NewerFileError as error:
                 raise self._newer(error) from error
             except CorruptFileError:
+                fault = "cannot be read"
+            else:
+                fault = _fault_of(attempt, path.name, is_own)
+            if fault is None:
+                found.append(attempt)
+            else:
                 aside = self._set_aside(path, "bad")
-                self._warn(f"{TRIALS}/{path.name} cannot be read; it is now {aside.name}")
+                self._warn(f"{TRIALS}/{path.name} {fault}; it is now {aside.name}")
         return sorted(found, key=lambda attempt: attempt.number)
 
     def _check_is_run(self) -> None:
@@ -79,6 +99,17 @@ class SearchStore(RunStore):
             return
         if version > SCHEMA_VERSION:
             raise self._newer(f"{path.name} has schema {version}, this version reads up to {SCHEMA_VERSION}")
+
+
+def _name_of(attempt: Attempt) -> str:
+    return f"{attempt.number:05}.json"
+
+
+def _fault_of(attempt: Attempt, name: str, is_own: Callable[[Attempt], bool]) -> str | None:
+    """Why an attempt is not what a file of this name may hold, or None."""
+    if name != _name_of(attempt):
+        return f"holds attempt {attempt.number}"
+    return None if is_own(attempt) else "is of another search"
 
 
 def require_same_search(folder: Path, before: Search, now: Search) -> None:

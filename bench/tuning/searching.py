@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,7 +53,7 @@ def run_search(asked: SearchAsked, executor: Executor | None = None, watch: Stop
         space = space_of(asked.spec, default, only=asked.only)
         now = _search(asked, answer, space, started)
         with store:
-            attempts = _gone_on_with(store, now)
+            attempts = _gone_on_with(store, now, lambda attempt: _is_of(attempt, asked, answer, space))
             watch.go_on_from(watch.elapsed_s + max((attempt.used_s for attempt in attempts), default=0.0))
             search = _Search(
                 asked=asked,
@@ -132,6 +132,8 @@ class _Search:
     def run(self) -> bool:
         """Attempt after attempt, as long as there is time; whether Ctrl-C ended it."""
         self._view.there_already(self._attempts)
+        # what an earlier session could not write, or what somebody put in its place
+        self._write_recipe()
         try:
             with self._view.showing():
                 while self._has_room() and (options := self._next()) is not None:
@@ -173,7 +175,7 @@ class _Search:
         """Train with these options, once for each seed."""
         is_first = options == self._first
         text = self._asked.spec.text if is_first else with_options(self._asked.spec, options)
-        trials = self._trials(text)
+        trials = _trials_of(text, self._asked, self._answer)
         trainings: list[TrialRecord] = []
         reports: list[Report] = []
         reason: str | None = None
@@ -200,15 +202,6 @@ class _Search:
             reports=tuple(reports),
             trainings=tuple(trainings),
             used_s=self._watch.elapsed_s,
-        )
-
-    def _trials(self, text: str) -> list[TrialSpec]:
-        models = (model_facts(parse_spec(text)),)
-        return make_plan(
-            self._answer.model_copy(update={"models": models}),
-            devices=(self._asked.device,),
-            seeds=self._asked.run.seeds,
-            limits=self._asked.run.limits,
         )
 
     def _training(self, number: int, trial: TrialSpec, reports: list[Report] | None) -> TrialRecord | None:
@@ -245,12 +238,39 @@ class _Search:
             self._store.write_attempt(attempt)
             self._attempts.append(attempt)
             self._attempts.sort(key=lambda each: each.number)
-            best = best_of(self._attempts)
-            if best is not None:
-                facts = model_facts(parse_spec(best.spec))
-                options, found = recipe_of(self._asked.spec, facts, self._attempts, self._search)
-                self._store.write_recipe(self._asked.spec.name, options, found)
+            self._write_recipe()
         self._view.tried(attempt, self._attempts)
+
+    def _write_recipe(self) -> None:
+        """Let the recipe be the best attempt's; where none is complete there is none."""
+        best = best_of(self._attempts)
+        if best is None:
+            self._store.set_recipe_aside()
+            return
+        facts = model_facts(parse_spec(best.spec))
+        options, found = recipe_of(self._asked.spec, facts, self._attempts, self._search)
+        self._store.write_recipe(self._asked.spec.name, options, found)
+
+
+def _trials_of(text: str, asked: SearchAsked, answer: Answer) -> list[TrialSpec]:
+    """The trainings of a configuration, one for each seed."""
+    return make_plan(
+        answer.model_copy(update={"models": (model_facts(parse_spec(text)),)}),
+        devices=(asked.device,),
+        seeds=asked.run.seeds,
+        limits=asked.run.limits,
+    )
+
+
+def _is_of(attempt: Attempt, asked: SearchAsked, answer: Answer, space: Space) -> bool:
+    """Whether an attempt is one of this search: of the same options, and trained as this search would."""
+    if set(attempt.options) != set(space):
+        return False
+    try:
+        own = {trial.content_key for trial in _trials_of(attempt.spec, asked, answer)}
+    except SpecError:
+        return False
+    return own >= {record.trial.content_key for record in attempt.trainings}
 
 
 def _new_folder(asked: SearchAsked, started: datetime) -> Path:
@@ -288,7 +308,7 @@ def _search(asked: SearchAsked, answer: Answer, space: Space, started: datetime)
     )
 
 
-def _gone_on_with(store: SearchStore, now: Search) -> list[Attempt]:
+def _gone_on_with(store: SearchStore, now: Search, is_own: Callable[[Attempt], bool]) -> list[Attempt]:
     """The attempts of the search that the folder holds, once it is sure to be this one."""
     before = store.search()
     if before is not None:
@@ -298,6 +318,6 @@ def _gone_on_with(store: SearchStore, now: Search) -> list[Attempt]:
                 f"{store.folder} was searched by other code, whose perplexities may differ; begin anew with --force, "
                 "or use another --out"
             )
-    attempts = store.attempts()
+    attempts = store.attempts(is_own)
     store.write_search(now if before is None else now.model_copy(update={"started_utc": before.started_utc}))
     return attempts

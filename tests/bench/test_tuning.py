@@ -364,6 +364,67 @@ def test_what_cannot_be_written_is_told_and_costs_nothing_that_was(
     assert search(Told(by_order), "--trials", "2", "--resume") == 0
 
 
+@pytest.mark.parametrize("in_its_place", [None, "{", '{"format": "lmzoo-recipe"}'])
+def test_a_search_with_nothing_left_to_try_leaves_the_recipe_of_its_attempts(
+    search: Callable[..., int], tmp_path: Path, in_its_place: str | None
+) -> None:
+    assert search(Told(by_order), "--trials", "3") == 0
+    path = tmp_path / "out" / "recipe.json"
+    written = path.read_bytes()
+    path.unlink() if in_its_place is None else path.write_text(in_its_place, encoding="utf-8")
+    assert search(Told(by_order), "--trials", "3", "--resume") == 0
+    assert path.read_bytes() == written
+
+
+def test_a_recipe_that_could_not_be_written_is_when_the_search_goes_on(
+    search: Callable[..., int], tmp_path: Path
+) -> None:
+    path = tmp_path / "out" / "recipe.json"
+    assert search(Told(by_order), "--trials", "1") == 0
+    path.unlink()
+    path.mkdir()
+    assert search(Told(by_order), "--trials", "1", "--resume") == 1
+    path.rmdir()
+    assert search(Told(by_order), "--trials", "1", "--resume") == 0
+    assert recipe_in(tmp_path / "out")["options"]["order"] == 5
+
+
+def test_no_recipe_stays_that_no_attempt_stands_for(
+    search: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert search(Told(by_order), "--trials", "1") == 0
+    (tmp_path / "out" / "trials" / "00000.json").unlink()
+    assert search(Told(lambda _: "no"), "--trials", "2", "--resume") == 1
+    assert "no complete attempt stands for recipe.json; it is now recipe.json.outdated-1" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "recipe.json").exists()
+
+
+@pytest.mark.parametrize("name", ["00002.json", "00009.json", "1.json"])
+def test_an_attempt_under_anothers_name_counts_once(
+    search: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert search(Told(by_order), "--trials", "4") == 0
+    trials = tmp_path / "out" / "trials"
+    (trials / name).write_bytes((trials / "00001.json").read_bytes())
+    assert search(Told(by_order), "--trials", "4", "--resume") == 0
+    assert f"trials/{name} holds attempt 1; it is now {name}.bad" in capsys.readouterr().err
+    assert [a.number for a in attempts_in(tmp_path / "out")] == [0, 1, 2, 3]
+    assert recipe_in(tmp_path / "out")["found"]["n_configurations_tried"] == 4
+
+
+@pytest.mark.parametrize("other", [("--search", "order"), ("--tokens", "byte")])
+def test_an_attempt_of_another_search_does_not_count(
+    search: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], other: tuple[str, ...]
+) -> None:
+    assert search(Told(lambda _: 1.5), "--trials", "2", *other) == 0
+    foreign = (tmp_path / "out" / "trials" / "00001.json").read_bytes()
+    assert search(Told(by_order), "--trials", "2", "--force") == 0
+    (tmp_path / "out" / "trials" / "00001.json").write_bytes(foreign)
+    assert search(Told(by_order), "--trials", "2", "--resume") == 0
+    assert "trials/00001.json is of another search" in capsys.readouterr().err
+    assert recipe_in(tmp_path / "out")["found"]["valid_perplexity"] > 1.5
+
+
 class Seconds:
     """A clock that the trainings of the test move."""
 

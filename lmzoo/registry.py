@@ -13,18 +13,26 @@ import dataclasses
 import hashlib
 import importlib
 import importlib.metadata
+import itertools
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lmzoo.catalogue import MIXTURE, MODELS, PACKAGES_SHA256, PARTS, PEERS, STORED_KINDS, Family, ModelEntry
-from lmzoo.errors import MissingLibraryError, SpecError, UnknownModelError, UnknownOptionError, did_you_mean
+from lmzoo.errors import (
+    MissingLibraryError,
+    OptionValueError,
+    SpecError,
+    UnknownModelError,
+    UnknownOptionError,
+    did_you_mean,
+)
 from lmzoo.interface import Coder, LanguageModel, Storable, Trainer
 from lmzoo.mixture import MixtureConfig, MixtureTrainer
 from lmzoo.packages import sha256_of_package
 from lmzoo.recipe_files import is_file, read_recipe
-from lmzoo.spec import Spec, as_spec, configure, parse_parts, quoted
+from lmzoo.spec import Spec, as_spec, configure, converted, parse_parts, quoted
 from lmzoo.vocab import Vocab
 
 __all__ = [
@@ -53,6 +61,8 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "lmzoo.models"
+# options of a recipe file that may be in the way of what was given
+_MOST_DROPPED = 2
 
 
 @cache
@@ -170,29 +180,79 @@ def _resolve_single(spec: Spec, *, is_part: bool = False) -> Any:
         what = "is read from a file and has a vocabulary of its own" if entry.is_read else "is a compressor"
         raise SpecError(f"{spec.name} {what}, so it is no part of a mixture; name what is trained here, such as kn5")
     config = _load(entry.config)
-    options = _with_recipe(_with_value(spec, entry), config)
-    taken = sorted(set(options) & set(entry.fixed))
-    if taken:
-        raise UnknownOptionError(
-            f"{taken[0]!r} of {spec.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
-        )
-    given = {**entry.fixed, **options}
+    options = _with_value(spec, entry)
+    given = {**entry.fixed, **_not_fixed(options, entry)}
     needed = next((f.name for f in dataclasses.fields(config) if _is_needed(f) and f.name not in given), None)
     if needed is not None:
         written = f"{spec.name}:<{needed}>" if needed == entry.value else f"{spec.name}:{needed}=…"
         raise SpecError(f"{spec.name} needs its {needed}; write {written}, got {spec.text!r}")
+    recipe = options.get("recipe", "")
+    if is_file(recipe):
+        del given["recipe"]
+        return _with_recipe_file(entry, config, given, recipe)
+    if recipe and not _has_recipes(config):
+        raise OptionValueError(
+            f"recipe of {spec.name} is a file ending in .json (in quotes if its path has commas or parentheses), "
+            f"got {recipe!r}"
+        )
     return configure(config, given, spec.name, fixed=entry.fixed)
 
 
-def _with_recipe(options: Mapping[str, str], config: type[Any]) -> Mapping[str, Any]:
-    """The options of a spec, those of the recipe file that it names among them; what is given outweighs the file."""
-    recipe = options.get("recipe", "")
-    if not is_file(recipe):
-        return options
-    of_file = read_recipe(recipe)
-    if "recipe" not in {f.name for f in dataclasses.fields(config)}:
-        del of_file["recipe"]
-    return of_file | {key: text for key, text in options.items() if key != "recipe"}
+def _not_fixed(options: Mapping[str, Any], entry: ModelEntry) -> Mapping[str, Any]:
+    """The options, once none of them is one that the model's name says."""
+    taken = sorted(set(options) & set(entry.fixed))
+    if taken:
+        raise UnknownOptionError(
+            f"{taken[0]!r} of {entry.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
+        )
+    return options
+
+
+def _has_recipes(config: type[Any]) -> bool:
+    """Whether a config knows recipes by name and remembers which it has."""
+    return "recipe" in {f.name for f in dataclasses.fields(config)}
+
+
+def _with_recipe_file(entry: ModelEntry, config: type[Any], options: Mapping[str, Any], path: str) -> Any:
+    """The config of a spec that names a recipe file: what is given outweighs the file.
+
+    An error tells of the spec alone where the spec alone is at fault, and of the file otherwise.
+    """
+    given = converted(config, options, entry.name, fixed=entry.fixed)
+    read = read_recipe(path)
+    label = {"recipe": read.label} if _has_recipes(config) else {}
+    try:
+        found = converted(config, _not_fixed(read.options, entry), entry.name, fixed=entry.fixed)
+        return configure(config, {**_beside(config, found, given, entry.fixed), **given, **label}, entry.name)
+    except (OptionValueError, UnknownOptionError) as error:
+        if str(error) == f"{entry.name}: {_fault_of(config, given)}":
+            raise
+        raise type(error)(f"{error}; {path} is a recipe of {read.model}") from error
+
+
+def _beside(
+    config: type[Any], found: Mapping[str, Any], given: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What a recipe file holds, without what cannot go with what was given although the file alone is in order."""
+    weighed = getattr(config, "beside", None)
+    kept: Mapping[str, Any] = found if weighed is None else weighed(found, given)
+    if _fault_of(config, {**found, **fixed}) is not None:
+        return kept
+    for n_dropped in range(_MOST_DROPPED + 1):
+        for dropped in itertools.combinations(kept, n_dropped):
+            rest = {name: value for name, value in kept.items() if name not in dropped}
+            if _fault_of(config, {**rest, **given}) is None:
+                return rest
+    return kept
+
+
+def _fault_of(config: type[Any], options: Mapping[str, Any]) -> str | None:
+    """Why a config does not take these values beside one another, or None."""
+    try:
+        config(**options)
+    except OptionValueError as error:
+        return str(error)
+    return None
 
 
 def _is_needed(option: dataclasses.Field[Any]) -> bool:

@@ -24,6 +24,8 @@ _BEFORE_VALUE = ":=,(+"
 _KEY = re.compile(r"[\w-]+")
 # neither of several items nor changed by stripping
 _PLAIN = re.compile(r"[\w./\\~-]+")
+# fields that hold one value; texts are the choices of a Literal
+_KINDS = (str, int, float, bool, types.NoneType)
 _QUOTING_CURE = '; a path with commas or parentheses is written in quotes, such as kenlm:"a,b.arpa"'
 
 
@@ -109,8 +111,17 @@ def configure(cls: type[Config], options: Mapping[str, Any], owner: str, *, fixe
 
     Raises `UnknownOptionError` naming the close match, `OptionValueError` with the value and what is wanted.
     """
+    values = converted(cls, options, owner, fixed=fixed)
+    try:
+        return cls(**values)
+    except OptionValueError as error:
+        raise OptionValueError(f"{owner}: {error}") from error
+
+
+def converted(cls: type[Any], options: Mapping[str, Any], owner: str, *, fixed: Collection[str] = ()) -> dict[str, Any]:
+    """Options as a config takes them, not yet checked beside one another; as for `configure`."""
     hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    names = [f.name for f in dataclasses.fields(cls)]
     values = {}
     for key, text in options.items():
         if key not in names:
@@ -118,14 +129,13 @@ def configure(cls: type[Config], options: Mapping[str, Any], owner: str, *, fixe
             hint = did_you_mean(key, known)
             raise UnknownOptionError(f"{owner} has no option {key!r}.{hint} Options: {', '.join(known) or 'none'}")
         values[key] = _convert(hints[key], text, f"{key} of {owner}")
-    try:
-        return cls(**values)
-    except OptionValueError as error:
-        raise OptionValueError(f"{owner}: {error}") from error
+    return values
 
 
 def _convert(hint: Any, text: Any, what: str) -> Any:
     if not isinstance(text, str):
+        if not _is_of_kind(hint, text):
+            raise OptionValueError(f"{what} is of type {getattr(hint, '__name__', hint)}, got {text!r}")
         return text
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         if text.lower() == "none":
@@ -144,6 +154,18 @@ def _convert(hint: Any, text: Any, what: str) -> Any:
         return hint(text)
     except ValueError as error:
         raise OptionValueError(f"{what} is of type {hint.__name__}, got {text!r}") from error
+
+
+def _is_of_kind(hint: Any, value: Any) -> bool:
+    """Whether a number, or true or false, is one where a field wants it; true is no 1 and 1 is not true."""
+    kinds = typing.get_args(hint) or (hint,)
+    if not all(kind in _KINDS or isinstance(kind, str) for kind in kinds):
+        return True
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int):
+        return int in kinds or float in kinds
+    return float in kinds or not isinstance(value, float)
 
 
 def _convert_bool(text: str, what: str) -> bool:

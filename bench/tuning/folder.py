@@ -73,15 +73,18 @@ class SearchStore(RunStore):
             except NewerFileError as error:
                 raise self._newer(error) from error
             except CorruptFileError:
-                fault = "cannot be read"
-            else:
-                fault = _fault_of(attempt, path.name, is_own)
+                self._set_attempt_aside(path, "cannot be read")
+                continue
+            fault = _fault_of(attempt, path.name, is_own)
             if fault is None:
                 found.append(attempt)
             else:
-                aside = self._set_aside(path, "bad")
-                self._warn(f"{TRIALS}/{path.name} {fault}; it is now {aside.name}")
+                self._set_attempt_aside(path, fault)
         return sorted(found, key=lambda attempt: attempt.number)
+
+    def _set_attempt_aside(self, path: Path, fault: str) -> None:
+        aside = self._set_aside(path, "bad")
+        self._warn(f"{TRIALS}/{path.name} {fault}; it is now {aside.name}")
 
     def _check_is_run(self) -> None:
         """Raise `StoreError` for a folder that holds something else."""

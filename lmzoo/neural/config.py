@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from lmzoo.errors import OptionValueError, did_you_mean
-from lmzoo.neural.recipes import RECIPES
+from lmzoo.neural.recipes import RECIPES, beside_what_was_given
 from lmzoo.recipe_files import is_label
 
 CellName = Literal["rnn", "gru", "lstm"]
@@ -129,6 +129,11 @@ class TrainingConfig:
     precision: Precision = "float32"
     deterministic: bool = False
 
+    @staticmethod
+    def beside(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """A recipe's values without those that would outweigh, or could not go with, what was given."""
+        return beside_what_was_given(values, given)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(TrainingConfig):
@@ -174,10 +179,9 @@ class RecurrentConfig(TrainingConfig):
 
     def __post_init__(self) -> None:
         _check_choices(self, ("cell", "kernel"))
-        is_given = self.embedding is not None
         _fill_from_recipe(self, "recurrent", self.cell)
-        if self.tie and not is_given:
-            object.__setattr__(self, "embedding", self.hidden)
+        if self.tie:
+            _fill(self, {"embedding": self.hidden})
         takes_vectors = self.kernel == "library" and self.embedding == 0
         _fill(self, {"input": "onehot" if takes_vectors else "lookup"})
         _check(self)
@@ -194,8 +198,7 @@ class RecurrentConfig(TrainingConfig):
                 f"tie=true needs embedding = hidden, got embedding={self.embedding} and hidden={self.hidden}"
             )
         _check_sampling(self)
-        if self.adapt_size > _MOST_REMEMBERED:
-            raise OptionValueError(f"adapt_size must be at most {_MOST_REMEMBERED}, got {self.adapt_size}")
+        _check_adapting(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,26 +291,13 @@ def _fill_from_recipe(config: Config, kind: str, variant: str = "") -> None:
     if name not in RECIPES:
         hint = did_you_mean(str(config.recipe), RECIPES)
         raise OptionValueError(
-            f"recipe is one of {', '.join(RECIPES)} or a file ending in .json, got {config.recipe!r}.{hint}"
+            f"recipe is one of {', '.join(RECIPES)} or a file ending in .json (in quotes if its path has commas or "
+            f"parentheses), got {config.recipe!r}.{hint}"
         )
-    _fill(config, _beside_what_was_given(config, RECIPES[name].values(kind, variant)))
+    given = {name: value for name, value in vars(config).items() if value is not None}
+    _fill(config, beside_what_was_given(RECIPES[name].values(kind, variant), given))
     _fill(config, {"weight_decay": _WEIGHT_DECAY if config.optimizer == "adamw" else 0.0})
     _fill(config, {f"dropout_{place}": config.dropout for place in ("input", "hidden", "output")})
-
-
-def _beside_what_was_given(config: Config, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's values without those that would outweigh, or could not go with, what was asked for."""
-    given = {name: value for name, value in vars(config).items() if value is not None}
-    kept = dict(values)
-    if given.get("sampling") == "random":
-        kept["num_steps_spread"] = 0.0
-    if given.get("softmax") == "sampled":
-        kept["label_smoothing"] = 0.0
-    if "dropout" in given:
-        kept = {name: value for name, value in kept.items() if not name.startswith("dropout")}
-    if "embedding" in given and given["embedding"] != given.get("hidden", kept["hidden"]):
-        kept["tie"] = False
-    return kept
 
 
 def _fill(config: Config, values: Mapping[str, Any]) -> None:
@@ -343,6 +333,14 @@ def _check(config: Config) -> None:
 def _check_sampling(config: RecurrentConfig | TransformerConfig) -> None:
     if config.num_steps_spread and config.sampling == "random":
         raise OptionValueError("num_steps_spread belongs to sampling=sequential, got sampling=random")
+
+
+def _check_adapting(config: RecurrentConfig) -> None:
+    if config.adapt_size > _MOST_REMEMBERED:
+        raise OptionValueError(f"adapt_size must be at most {_MOST_REMEMBERED}, got {config.adapt_size}")
+    for name, adapt in (("adapt_size", "cache"), ("adapt_steps", "dynamic")):
+        if config.adapt != adapt and getattr(config, name) != getattr(RecurrentConfig, name):
+            raise OptionValueError(f"{name} belongs to adapt={adapt}, got adapt={config.adapt}")
 
 
 def _check_choices(config: Config, names: typing.Iterable[str]) -> None:

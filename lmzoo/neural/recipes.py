@@ -42,7 +42,7 @@ lr=0.003 and dropout.  `best-words` is the only one that was tried: 94.5 after 5
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,3 +180,42 @@ RECIPES: Mapping[str, Recipe] = {
     "words": _WORDS,
     "best-words": _BEST_WORDS,
 }
+
+# what a recipe says of these is meant for its own value of the first
+_BELONG_TO: Mapping[str, Sequence[str]] = {
+    "optimizer": ("weight_decay",),
+    "adapt": ("adapt_size", "adapt_steps"),
+}
+
+
+def beside_what_was_given(values: Values, given: Values) -> dict[str, Any]:
+    """A recipe's values without those that are given, that would outweigh what is, or that could not go with it."""
+    kept = {name: value for name, value in values.items() if name not in given}
+    if "dropout" in given:
+        kept = {name: value for name, value in kept.items() if not name.startswith("dropout")}
+    for option, belonging in _BELONG_TO.items():
+        if option in given and given[option] != values.get(option):
+            kept = {name: value for name, value in kept.items() if name not in belonging}
+    instead = _instead(kept, given)
+    kept = {name: instead.get(name, value) for name, value in kept.items()}
+    if given.get("tie", kept.get("tie")):
+        # a tie makes them as many as hidden
+        kept.pop("embedding", None)
+    return kept
+
+
+def _instead(kept: Values, given: Values) -> Values:
+    """What a recipe says instead of values that could not go with what was given."""
+    instead: dict[str, Any] = {}
+    if given.get("sampling") == "random":
+        instead["num_steps_spread"] = 0.0
+    elif given.get("num_steps_spread"):
+        instead["sampling"] = "sequential"
+    if given.get("softmax") == "sampled":
+        instead["label_smoothing"] = 0.0
+    elif given.get("label_smoothing"):
+        instead["softmax"] = "auto"
+    hidden = given.get("hidden", kept.get("hidden"))
+    if hidden is not None and given.get("embedding", hidden) != hidden:
+        instead["tie"] = False
+    return instead

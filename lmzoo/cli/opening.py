@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmzoo.errors import SpecError
+from lmzoo.errors import SpecError, StorageError, did_you_mean
 
 if TYPE_CHECKING:
     from lmzoo.interface import LanguageModel
 
 
-def open_model(name: str) -> LanguageModel[Any]:
+# names of models have no dots and no folders
+_NAME = re.compile(r"[\w-]+")
+
+
+def open_model(name: str, *, also: Collection[str] = ()) -> LanguageModel[Any]:
     """The model of a file or, where there is no such file, of a spec that is read, such as `kenlm:lm.arpa`.
+
+    Args:
+        also: names that the command knows besides, for whoever mistypes one.
 
     Raises `StorageError`, and `SpecError` for what would have to be trained first.
     """
     from lmzoo import storage
-    from lmzoo.registry import find_entry, read_model
+    from lmzoo.registry import all_entries, find_entry, read_model
 
     known = None if is_there(name) else named_entry(name)
     if known is None:
+        typed = name.partition(":")[0]
+        close = did_you_mean(typed, [*also, *all_entries()]) if _NAME.fullmatch(typed) else ""
+        if close and not is_there(name):
+            raise StorageError(f"no model file {name!r}.{close}")
         return storage.load(name)
     if not find_entry(known).is_read:
         raise SpecError(

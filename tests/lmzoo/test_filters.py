@@ -596,6 +596,7 @@ class TestModels:
                 "is no file but the name of a model that is trained first: python -m lmzoo train kn5 TEXT -o FILE",
             ),
             ("no-such.lm", "cannot read no-such.lm: No such file or directory"),
+            ("trigarm", "no model file 'trigarm'. Did you mean 'trigram'?"),
             ("a(b,c=.lm", "cannot read a(b,c=.lm: No such file or directory"),
             ("x" * 300, "File name too long"),
         ],

@@ -266,14 +266,16 @@ def _known_one_by_one(tallies: Sequence[Tally], split: Split) -> Iterator[Tally]
         yield dataclasses.replace(tally, chars_known=is_known, bytes_known=is_known and normalizer.lossless)
 
 
-def read_split(model: LanguageModel[Any], name: str, documents: str | None = None) -> Split:
+def read_split(
+    model: LanguageModel[Any], name: str, documents: str | None = None, decoding: Decoding | None = None
+) -> Split:
     """A file, or standard input, encoded for a model as a whole; by default cut as its training text was."""
     from lmzoo.corpus import encode_split
     from lmzoo.normalizers import named_normalizer
     from lmzoo.parts import cut_segments
 
     policy = policy_for(model, documents)
-    segments, _ = cut_segments("".join(text_blocks(name)), policy, named_normalizer(model.vocab.normalizer))
+    segments, _ = cut_segments("".join(text_blocks(name, decoding)), policy, named_normalizer(model.vocab.normalizer))
     split = encode_split(name, segments, model.vocab, policy)
     if not split.n_tokens:
         raise TooShortError(f"{spoken(name)} has 0 tokens, at least 1 is needed")

@@ -2,6 +2,6 @@
 
 from lmzoo.mixture.config import MixtureConfig
 from lmzoo.mixture.model import MixtureModel
-from lmzoo.mixture.trainer import MixtureTrainer
+from lmzoo.mixture.trainer import MixtureTrainer, MixtureWarning
 
-__all__ = ["MixtureConfig", "MixtureModel", "MixtureTrainer"]
+__all__ = ["MixtureConfig", "MixtureModel", "MixtureTrainer", "MixtureWarning"]

@@ -24,7 +24,7 @@ from lmzoo.interface import (
     n_context_classes,
     select,
 )
-from lmzoo.mixture.config import Kind
+from lmzoo.mixture.config import KINDS, Kind, require_choice
 from lmzoo.vocab import Vocab
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ MixtureState = tuple[Any, ...]
 # cells of whole distributions (positions x V) worked on at once
 _MAX_CELLS = 4_000_000
 # classes of contexts are numbered from 0 to below it
-_MOST_KEYS = 1 << 62
+MOST_KEYS = 1 << 62
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,6 +55,7 @@ class MixtureModel:
 
     Args:
         weights_K: of a linear mixture at least 0 and 1 in sum, of a log-linear one any finite numbers.
+        mixing: linear or log-linear; the scores of a linear mixture of what are no distributions are none either.
         contexts: of a linear mixture, the weights in some classes of contexts; `weights_K` in all others.
     """
 
@@ -68,6 +69,7 @@ class MixtureModel:
         mixing: Kind = "linear",
         contexts: ContextWeights | None = None,
     ) -> None:
+        require_choice(mixing, "kind", KINDS)
         self.components = tuple(components)
         self.weights_K = np.asarray(weights_K, np.float64)
         self.mixing = mixing
@@ -78,6 +80,8 @@ class MixtureModel:
             raise InputError("the models of a mixture share one vocabulary, got several")
         if mixing == "linear":
             _check_weights(self.weights_K)
+        elif not np.isfinite(self.weights_K).all():
+            raise InputError(f"log-linear weights are finite numbers, got {self.weights_K.tolist()}")
         if contexts is not None:
             _check_contexts(contexts, self.components, mixing)
         self.vocab: Vocab = components[0].vocab
@@ -242,6 +246,11 @@ def context_keys(components: Sequence[LanguageModel[Any]], tokens_BxL: Tokens, s
     return keys_BxL
 
 
+def n_context_keys(components: Sequence[LanguageModel[Any]]) -> int:
+    """How many classes all parts together sort contexts into."""
+    return math.prod(n_context_classes(model) for model in components)
+
+
 def _check_weights(weights: Floats) -> None:
     """Raise `InputError` for what are no weights over the last axis."""
     if not (np.isclose(weights.sum(axis=-1), 1.0, rtol=1e-9, atol=0).all() and (weights >= 0).all()):
@@ -250,11 +259,10 @@ def _check_weights(weights: Floats) -> None:
 
 def _check_contexts(contexts: ContextWeights, components: Sequence[LanguageModel[Any]], mixing: Kind) -> None:
     """Raise `InputError` for weights that are not those of classes of contexts."""
-    n_keys = math.prod(n_context_classes(model) for model in components)
+    n_keys = n_context_keys(components)
     if mixing != "linear":
         raise InputError(f"weights by context are those of a linear mixture, got mixing {mixing}")
-    if n_keys > _MOST_KEYS:
-        raise InputError(f"{n_keys} classes of contexts are too many; give fewer parts, or one weight for each")
+    require_few_keys(n_keys)
     keys_U, weights_UxK = contexts.keys_U, contexts.weights_UxK
     if weights_UxK.shape != (len(keys_U), len(components)):
         raise InputError(
@@ -263,6 +271,15 @@ def _check_contexts(contexts: ContextWeights, components: Sequence[LanguageModel
     if (np.diff(keys_U) <= 0).any() or ((keys_U < 0) | (keys_U >= n_keys)).any():
         raise InputError(f"classes of contexts are ascending numbers from 0 to {n_keys - 1}, got {keys_U.tolist()}")
     _check_weights(weights_UxK)
+
+
+def require_few_keys(n_keys: int) -> None:
+    """Raise `InputError` for more classes of contexts than can be numbered."""
+    if n_keys > MOST_KEYS:
+        raise InputError(
+            f"the models sort contexts into {n_keys:.3g} classes together, more than {MOST_KEYS:.3g}; give fewer "
+            "models, or have one weight for each with weights=one (--weights one)"
+        )
 
 
 def log_product(parts: Sequence[Floats], weights_K: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,16 @@ from lmzoo.corpus import Split
 from lmzoo.errors import LmzooError
 from lmzoo.evaluation import token_nats
 from lmzoo.interface import LanguageModel, Progress, Trainer, all_logprobs, n_context_classes
-from lmzoo.mixture.config import MixtureConfig
+from lmzoo.mixture.config import Kind, MixtureConfig, require_distributions
 from lmzoo.mixture.fitting import fit_contexts, fit_linear, fit_loglinear
-from lmzoo.mixture.model import ContextWeights, MixtureModel, context_keys
+from lmzoo.mixture.model import (
+    MOST_KEYS,
+    ContextWeights,
+    MixtureModel,
+    context_keys,
+    n_context_keys,
+    require_few_keys,
+)
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
@@ -27,6 +35,10 @@ _FIT_CELLS = 20_000_000
 # is on the training clock
 _REFIT_SHARE = 1 / 8
 _REFIT_TOKENS = 5_000
+
+
+class MixtureWarning(UserWarning):
+    """The text that weights were fitted on does not suit the models."""
 
 
 class MixtureTrainer:
@@ -89,7 +101,10 @@ class MixtureTrainer:
     def _fit(self, held_out: HeldOut, running: frozenset[int]) -> None:
         """Weights anew; those parts change still that are `running`."""
         models = [trainer.model for trainer in self._trainers]
-        self._weights_K, self._contexts = fitted_weights(models, held_out, self.config, running)
+        names = list(self.config.parts)
+        # what a config cannot tell of the models of other packages
+        require_distributions({name: m.is_normalized for name, m in zip(names, models, strict=True)}, self.config.kind)
+        self._weights_K, self._contexts = fitted_weights(models, held_out, self.config, running, names=names)
 
 
 def fitted_weights(
@@ -97,18 +112,54 @@ def fitted_weights(
     held_out: HeldOut,
     config: MixtureConfig,
     running: frozenset[int] = frozenset(),
+    *,
+    names: Sequence[str],
 ) -> tuple[Floats, ContextWeights | None]:
     """The weights of a mixture, and those by context where the config wants them.
 
+    Where nobody asks for weights by context and the classes are too many to be numbered, there are none.
+
     Args:
-        running: places of those models that change still.
+        running: places of those models that change still; once there are none, a `MixtureWarning` tells of tokens that
+            the mixture finds impossible.
+        names: what messages call the models.
+
+    Raises `InputError` for weights by context where the classes are too many.
     """
+    if config.weights == "context":
+        require_few_keys(n_context_keys(models))
     if config.kind == "loglinear":
         parts = held_out.distributions(models, running)
-        return fit_loglinear(parts, held_out.fitting_head(models).ids_N), None
-    logprobs_MxK = held_out.logprobs(models, running)
-    contexts = fit_contexts(logprobs_MxK, held_out.keys(models, running)) if config.by_context else None
-    return fit_linear(logprobs_MxK), contexts
+        tokens_M = held_out.fitting_head(len(models)).ids_N
+        observed_MxK = np.stack([part[np.arange(len(tokens_M)), tokens_M] for part in parts], axis=1)
+        weights_K, contexts = fit_loglinear(parts, tokens_M), None
+    else:
+        observed_MxK = held_out.logprobs(models, running)
+        is_by_context = config.by_context and n_context_keys(models) <= MOST_KEYS
+        weights_K = fit_linear(observed_MxK)
+        contexts = fit_contexts(observed_MxK, held_out.keys(models, running)) if is_by_context else None
+    if not running:
+        _warn_of_impossible(observed_MxK, names, config.kind)
+    return weights_K, contexts
+
+
+def _warn_of_impossible(logprobs_MxK: Floats, names: Sequence[str], kind: Kind) -> None:
+    """Warn of tokens that models give probability 0 so that the mixture does too."""
+    is_zero_MxK = np.isneginf(logprobs_MxK)
+    if kind == "linear":
+        n_zero = int(is_zero_MxK.all(axis=1).sum())
+        who, cure = "every model", "mix in a model that finds nothing impossible, such as kn5"
+    else:
+        n_zero = int(is_zero_MxK.any(axis=1).sum())
+        who = " or ".join(names[k] for k in np.flatnonzero(is_zero_MxK.any(axis=0)).tolist())
+        cure = "no weights help: take kind=linear (--kind linear), or models that find nothing impossible, such as kn5"
+    if n_zero:
+        warnings.warn(
+            f"{n_zero} of the {len(logprobs_MxK)} tokens that weights are fitted on have probability 0 by {who}, and "
+            f"by the mixture: its perplexity is infinite; {cure}",
+            MixtureWarning,
+            stacklevel=4,
+        )
 
 
 def _note_progress(budget: Budget, budgets: Sequence[Budget], running: Collection[int]) -> None:
@@ -142,12 +193,12 @@ class HeldOut:
 
     def distributions(self, models: Sequence[LanguageModel[Any]], running: frozenset[int]) -> list[Floats]:
         """Of each model ln p over the vocabulary before each token of `fitting_head`, (M, V)."""
-        head = self.fitting_head(models)
+        head = self.fitting_head(len(models))
         return _of_each(models, running, self._distributions, lambda model: _distributions_of(model, head))
 
-    def fitting_head(self, models: Sequence[LanguageModel[Any]]) -> Split:
+    def fitting_head(self, n_models: int) -> Split:
         """The first tokens, as many as whole distributions of all models are worked on."""
-        return self._split.head(max(_FIT_CELLS // (len(models) * len(self._split.vocab)), 1))
+        return self._split.head(max(_FIT_CELLS // (n_models * len(self._split.vocab)), 1))
 
 
 def _of_each(

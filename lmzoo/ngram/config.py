@@ -77,6 +77,11 @@ class NgramConfig:
         self._check_memory()
 
     @property
+    def is_normalized(self) -> bool:
+        """Whether the model is a distribution; stupid backoff to anything is none."""
+        return self.smoothing != "sb" or self.order == 1
+
+    @property
     def fitted(self) -> str | None:
         """What is fitted on validation text, or None."""
         if self.smoothing == "addk" and self.k is None:

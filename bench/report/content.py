@@ -203,7 +203,7 @@ def _reading() -> Section:
             "network came to it. Pareto front: the models that no other beats in both perplexity and the cost in "
             "question. A run of many texts has no plots of costs.",
             "The same figures in full: report.json, and tables/summary.csv, curves.csv, targets.csv, significance.csv, "
-            "and scaling.csv where models learned from several fractions of the text. Where models differ: surprisal.csv, "
-            "calibration.csv, passage.csv and samples.csv.",
+            "and scaling.csv where models learned from several fractions of the text. Where models differ: "
+            "surprisal.csv, calibration.csv, passage.csv and samples.csv.",
         ),
     )

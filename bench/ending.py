@@ -9,6 +9,7 @@ from types import FrameType
 
 # Ctrl-C; `kill`, `timeout`; the end of the terminal.  Some systems have not all of them
 SIGNALS = tuple(signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
+_SIGNALLED = 128
 
 
 class _Handler:
@@ -17,9 +18,10 @@ class _Handler:
     def __init__(self) -> None:
         self.is_held = False
         self.came = False
+        self.number: int | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+        self.came, self.number = True, number
         if not self.is_held:
             raise KeyboardInterrupt
 
@@ -33,6 +35,12 @@ def end_tidily_on_signals() -> None:
         # `nohup` has the end of the terminal ignored, and means it
         if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _HANDLER)
+
+
+def interrupted_status() -> int:
+    """The exit status of what a signal has ended: 128 and its number, as shells have it; 130 (Ctrl-C) for none."""
+    number, _HANDLER.number = _HANDLER.number, None
+    return _SIGNALLED + (number or signal.SIGINT)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from bench.running import BAD_INPUT, INTERRUPTED, OK, SOME_FAILED, complain
+from bench import ending
+from bench.running import BAD_INPUT, OK, SOME_FAILED, complain
 from bench.store import WriteError
 from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
@@ -33,7 +34,7 @@ def status_of(command: click.Command, program: str, arguments: Sequence[str] | N
     except LmzooError as error:
         return complain(str(error), BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
-        return complain(f"interrupted; {kept}", INTERRUPTED)
+        return complain(f"interrupted; {kept}", ending.interrupted_status())
     except OSError as error:
         # a terminal or pipe that takes no more; what is finished is written before anything is told of it
         drop_stdout()

@@ -1,7 +1,7 @@
 """The command line of a run: `python -m bench.run --models all`.
 
 Exit status: 0 all trials fine; 1 some trial failed (its row says why), or something could not be written; 2 bad
-arguments or input; 130 interrupted (Ctrl-C, SIGTERM or SIGHUP).
+arguments or input; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 from __future__ import annotations

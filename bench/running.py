@@ -25,7 +25,7 @@ from bench.report import notices
 from bench.store import CANNOT_WRITE, RunStore, WriteError, published_record
 from lmzoo.errors import LmzooError
 
-OK, SOME_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, SOME_FAILED, BAD_INPUT = 0, 1, 2
 
 
 class RunError(LmzooError):
@@ -77,7 +77,8 @@ def run(asked: Asked, executor: Executor | None = None) -> int:
             _show_tables(stdout, folder / "tables" / "summary.csv", [*reused, *records])
     _show_end(stdout, folder, answer, plan, [*reused, *records], warnings)
     if interrupted:
-        return complain(f"interrupted; finished trials are in {folder}, go on with --resume", INTERRUPTED)
+        left = f"finished trials are in {folder}, go on with --resume"
+        return complain(f"interrupted; {left}", ending.interrupted_status())
     return OK if all(record.status in FINE for record in [*reused, *records]) else SOME_FAILED
 
 

@@ -1,7 +1,7 @@
 """The command line of a search: `python -m bench.tune --model lstm-scratch --search-seconds 600`.
 
 Exit status: 0 there is a recipe; 1 no attempt was complete, or something could not be written; 2 bad arguments or
-input; 130 interrupted (Ctrl-C, SIGTERM or SIGHUP), with the best recipe so far written.
+input; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP, with the best recipe so far written.
 """
 
 from __future__ import annotations

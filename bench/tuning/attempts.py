@@ -41,6 +41,11 @@ class Attempt(Recorded):
     used_s: float
     sha256: str | None = Field(default=None, description="of everything else in its file")
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether what it trained learns from the text that it scores."""
+        return any(record.is_adaptive for record in self.trainings)
+
     @model_validator(mode="after")
     def _has_a_perplexity_or_a_reason(self) -> Attempt:
         if (self.outcome == "complete") != (self.valid_perplexity is not None):

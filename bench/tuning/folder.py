@@ -18,6 +18,8 @@ from lmzoo.recipe_files import write_recipe
 
 SEARCH_FILE = "tune.json"
 RECIPE_FILE = "recipe.json"
+# what is asked of a text; its other facts follow from its content
+_ASKED_OF_TEXT = {"name", "normalize", "tokenizer", "documents", "min_freq", "vocabulary_of"}
 
 
 class SearchStore(RunStore):
@@ -120,6 +122,11 @@ def require_same_search(folder: Path, before: Search, now: Search) -> None:
     for part in ("asked", "corpus"):
         held, asked = getattr(before, part), getattr(now, part)
         different = [name for name in type(held).model_fields if getattr(held, name) != getattr(asked, name)]
+        if "sha256" in different and not _ASKED_OF_TEXT & set(different):
+            raise StoreError(
+                f"{folder} is a search on another text: the content of {held.name} has changed since it began "
+                f"(sha256 {held.sha256[:8]}…, now {asked.sha256[:8]}…); begin anew with --force, or use another --out"
+            )
         if different:
             name = different[0]
             raise StoreError(

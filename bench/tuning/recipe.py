@@ -44,6 +44,7 @@ def _own_options(spec: Spec, best: ModelFacts, searched: Collection[str]) -> dic
 def _found(attempts: Sequence[Attempt], search: Search) -> dict[str, Any]:
     best, corpus, asked = best_of(attempts), search.corpus, search.asked
     assert best is not None
+    valid = best.trainings[0].valid if best.trainings else None
     default = next((attempt for attempt in attempts if attempt.number == 0), None)
     return {
         "corpus": corpus.name,
@@ -60,6 +61,8 @@ def _found(attempts: Sequence[Attempt], search: Search) -> dict[str, Any]:
         "n_configurations_tried": len(attempts),
         "n_pruned": sum(attempt.outcome == "pruned" for attempt in attempts),
         "n_failed": sum(attempt.outcome == "failed" for attempt in attempts),
+        "n_valid_tokens": valid.n_tokens if valid else None,
+        "n_valid_oov": valid.n_oov if valid else None,
         "valid_perplexity": best.valid_perplexity,
         "default_valid_perplexity": default.valid_perplexity if default else None,
         "versions": {**search.environment.versions, "optuna": importlib.metadata.version("optuna")},

@@ -17,7 +17,7 @@ from bench.describe import model_facts
 from bench.executor.protocol import Ended, Executor, Moved
 from bench.plan import make_plan, training_limits
 from bench.records import Answer, Environment, TrialRecord, TrialSpec
-from bench.running import INTERRUPTED, OK, SOME_FAILED, ask, complain
+from bench.running import OK, SOME_FAILED, ask, complain
 from bench.store import StoreError
 from bench.tuning import showing
 from bench.tuning.asked import SearchAsked
@@ -52,6 +52,8 @@ def run_search(asked: SearchAsked, executor: Executor | None = None, watch: Stop
         default = dict(answer.models[0].options)
         space = space_of(asked.spec, default, only=asked.only)
         now = _search(asked, answer, space, started)
+        if (notice := showing.few_tokens(now.corpus)) is not None:
+            stderr.print(f"warning: {notice}", soft_wrap=True)
         with store:
             attempts = _gone_on_with(store, now, lambda attempt: _is_of(attempt, asked, answer, space))
             watch.go_on_from(watch.elapsed_s + max((attempt.used_s for attempt in attempts), default=0.0))
@@ -70,7 +72,7 @@ def run_search(asked: SearchAsked, executor: Executor | None = None, watch: Stop
     best = best_of(attempts)
     if was_interrupted:
         left = "no attempt was complete" if best is None else f"the best so far is in {folder / RECIPE_FILE}"
-        return complain(f"interrupted; {left}, go on with --resume", INTERRUPTED)
+        return complain(f"interrupted; {left}, go on with --resume", ending.interrupted_status())
     if best is None:
         return complain(f"no attempt was complete, so there is no recipe; {folder} has the reasons", SOME_FAILED)
     _show_end(stdout, attempts, space, folder)
@@ -83,6 +85,7 @@ def _show_end(console: Console, attempts: Sequence[Attempt], space: Space, folde
     console.print(showing.best_table(attempts))
     if (mattered := showing.importance_line(importances(space, attempts))) is not None:
         console.print(mattered, soft_wrap=True)
+    console.print(showing.chosen_on_line(attempts), soft_wrap=True)
     console.print(f"recipe in {folder / RECIPE_FILE}", soft_wrap=True)
     console.print("read the test text once, at the end:", soft_wrap=True)
 

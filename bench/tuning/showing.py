@@ -12,11 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from bench.executor.protocol import Event, Moved
-from bench.records import CorpusSpec
+from bench.records import CorpusFacts, CorpusSpec
 from bench.terminal import state_text
 from bench.tuning.attempts import Attempt, Search, best_of, changed_options, ranking
 from bench.tuning.spaces import Space, Value, shown_value
 
+# validation tokens below which the best of some configurations is the best by chance
+_FEW_TOKENS = 1000
 # attempts in the table of the best
 _BEST_SHOWN = 5
 _PERCENT = 100
@@ -80,7 +82,27 @@ def best_table(attempts: Sequence[Attempt]) -> Table:
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for attempt in ranking(attempts)[:_BEST_SHOWN]:
         table.add_row(str(attempt.number), _perplexity(attempt), _changes(attempt, attempts) or "the recipe as it is")
+    if any(attempt.is_adaptive for attempt in attempts):
+        table.caption = "*: adaptive, learns from the text that it scores"
     return table
+
+
+def few_tokens(facts: CorpusFacts) -> str | None:
+    """That a validation text is too short to choose by, or None."""
+    if facts.n_valid_tokens >= _FEW_TOKENS:
+        return None
+    return (
+        f"{_tokens(facts.n_valid_tokens)} of validation text in {facts.name}: what is best on so few is best by "
+        "chance; give more with --valid"
+    )
+
+
+def chosen_on_line(attempts: Sequence[Attempt]) -> str:
+    """How much text the best was chosen on, and how much of it no model knows."""
+    best = best_of(attempts)
+    valid = best.trainings[0].valid if best is not None and best.trainings else None
+    assert valid is not None, "what is complete was scored"
+    return f"chosen on {_tokens(valid.n_tokens)} of validation text, {valid.n_oov:,} of them out of vocabulary"
 
 
 def importance_line(shares: Mapping[str, float]) -> str | None:
@@ -130,6 +152,11 @@ def _changes(attempt: Attempt, attempts: Sequence[Attempt]) -> str:
     return " ".join(f"{name}={shown_value(value)}" for name, value in changed_options(attempt, first).items())
 
 
+def _tokens(n_tokens: int) -> str:
+    return f"{n_tokens:,} token{'' if n_tokens == 1 else 's'}"
+
+
 def _perplexity(attempt: Attempt) -> str:
     value = attempt.valid_perplexity
-    return "n/a" if value is None else f"{value:.4g}" if math.isfinite(value) else "inf"
+    shown = "n/a" if value is None else f"{value:.4g}" if math.isfinite(value) else "inf"
+    return f"{shown}*" if attempt.is_adaptive else shown

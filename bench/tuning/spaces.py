@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmzoo.errors import InputError, did_you_mean
+from lmzoo.ngram.config import UNNORMALIZED
 from lmzoo.registry import find_entry
 from lmzoo.spec import Spec, quoted
 
@@ -136,13 +137,19 @@ def space_of(spec: Spec, default: Mapping[str, Value], *, only: Sequence[str] = 
         default: every option of the model as the spec alone resolves it.
         only: names of options; where there are any, the others keep their defaults.
 
-    Raises `SpaceError` for a model without a table, an option that is none of it, and where nothing is left.
+    Raises `SpaceError` for a model without a table or without a perplexity, an option that is none of it, and where
+    nothing is left.
     """
     entry = find_entry(spec.name)
     table = SPACES.get(entry.config.rpartition(":")[2])
     if table is None:
         known = "networks such as lstm-scratch, and counting models such as ngram"
         raise SpaceError(f"there is no search space for {spec.name}; there are for {known}")
+    if default.get("smoothing") in UNNORMALIZED:
+        raise SpaceError(
+            f"{spec.text} has smoothing={default['smoothing']}, whose scores are no distribution, so there is no "
+            "perplexity to search by; take another smoothing, such as smoothing=wb"
+        )
     free = {name: dimension for name, dimension in table.items() if name not in {*entry.fixed, *spec.options}}
     unknown = next((name for name in only if name not in free), None)
     if unknown is not None:

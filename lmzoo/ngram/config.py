@@ -18,6 +18,8 @@ Smoothing = Literal["mkn", "kn", "ad", "wb", "jm", "katz", "addk", "mle", "sb"]
 
 # relative frequencies have no mass to hand down, stupid backoff no mass at all
 WITHOUT_MASS = ("mle", "sb")
+# whose scores are no distribution, so that they have no perplexity
+UNNORMALIZED = ("sb",)
 
 MAX_ORDER = 32
 # beyond it the distribution is uniform to the last digit

@@ -159,6 +159,7 @@ def test_a_signal_waits_until_a_record_is_written(number: signal.Signals) -> Non
     assert done == ["written"]
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
+    assert [ending.interrupted_status() for _ in range(2)] == [128 + number, 128 + signal.SIGINT]
     with ending.held():
         done.append("an old signal ends nothing more")
 

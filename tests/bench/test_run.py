@@ -280,7 +280,7 @@ def test_an_interruption_keeps_what_is_finished(
     process, out, arguments = sleeping
     process.send_signal(number)
     status, output, errors = finish(process)
-    assert status == 130
+    assert status == 128 + number
     assert errors.splitlines()[0].startswith("error: interrupted; finished trials are in")
     assert "Traceback" not in errors
     assert f"results in {out}" in output

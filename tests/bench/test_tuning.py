@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,17 +18,18 @@ from rich.console import Console
 
 import lmzoo
 from bench import tune
-from bench.describe import answer, model_facts
+from bench.describe import answer, corpus_facts, model_facts
 from bench.executor.protocol import Ended, Event, Moved, Started
 from bench.measure import Trial
 from bench.records import SCHEMA_VERSION, Answer, CorpusSpec, Figure, TallyRecord, TrialRecord, TrialSpec
 from bench.sealed import read_sealed
+from bench.terminal import console_on
 from bench.tuning import searching
 from bench.tuning.attempts import Attempt, Report, ranking
 from bench.tuning.folder import SearchStore
 from bench.tuning.proposing import importances, is_hopeless, propose
 from bench.tuning.searching import place_of
-from bench.tuning.showing import SearchView
+from bench.tuning.showing import SearchView, attempt_line, best_table, few_tokens
 from bench.tuning.spaces import SPACES, Choice, Numbers, SpaceError, space_of, with_options
 from lmzoo.corpus import corpus_from_texts
 from lmzoo.driver import next_validation_s
@@ -130,7 +132,7 @@ def by_order(options: Mapping[str, Any]) -> Outcome:
 
 
 def test_the_first_attempt_is_what_was_given_and_the_recipe_is_the_best(
-    search: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    search: Callable[..., int], text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     executor = Told(by_order)
     assert search(executor, "--trials", "12") == 0
@@ -155,7 +157,14 @@ def test_the_first_attempt_is_what_was_given_and_the_recipe_is_the_best(
     (typed,) = re.findall(r"--models (.*) --corpus", command)
     # the file stands for the options of the best attempt
     assert resolve_config(typed) == resolve_config(best.spec)
-    assert told.err.startswith("[0] the recipe as it is: validation perplexity 3\n[1] ")
+    assert "\n[0] the recipe as it is: validation perplexity 3\n[1] " in told.err
+    valid = lmzoo.load_corpus(str(text)).valid
+    few = f"{valid.n_tokens} tokens of validation text in a text.txt: what is best on so few is best by chance"
+    assert told.err.startswith(f"warning: {few}")
+    record = attempts[0].trainings[0].valid
+    assert record is not None
+    assert f"chosen on {record.n_tokens} tokens of validation text, {record.n_oov} of them out of" in told.out
+    assert (found["n_valid_tokens"], found["n_valid_oov"]) == (record.n_tokens, record.n_oov)
 
 
 def test_no_configuration_is_tried_twice(search: Callable[..., int], tmp_path: Path) -> None:
@@ -287,7 +296,7 @@ def test_ctrl_c_leaves_the_best_so_far(
             raise KeyboardInterrupt
         return by_order(options)
 
-    assert search(Told(interrupted), "--trials", "9") == 130
+    assert search(Told(interrupted), "--trials", "9") == 128 + signal.SIGINT
     assert "the best so far is in" in capsys.readouterr().err
     assert recipe_in(tmp_path / "out")["found"]["n_configurations_tried"] == 2
 
@@ -321,6 +330,34 @@ def test_another_search_is_not_gone_on_with(
         assert search(Told(by_order), *arguments) == 2
         assert told in capsys.readouterr().err
     assert attempts_in(tmp_path / "out") == kept
+
+
+def test_a_text_that_changed_is_told(
+    search: Callable[..., int], tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert search(Told(by_order), "--trials", "1") == 0
+    text.write_text(TEXT.replace("cat", "dog"), encoding="utf-8")
+    assert search(Told(by_order), "--trials", "1", "--resume") == 2
+    assert "the content of a text.txt has changed since it began" in capsys.readouterr().err
+
+
+def test_what_adapts_is_starred(capsys: pytest.CaptureFixture[str]) -> None:
+    record = told_record(make_trial(), 2.5).model_copy(update={"is_adaptive": True})
+    adaptive = attempt(0, 2.5, order=3).model_copy(update={"trainings": (record,)})
+    others = [adaptive, attempt(1, 3.5, order=4)]
+    assert attempt_line(adaptive, others).endswith("validation perplexity 2.5*")
+    assert attempt_line(others[1], others).endswith("validation perplexity 3.5")
+    console_on(sys.stdout).print(best_table(others))
+    shown = capsys.readouterr().out
+    assert "2.5*" in shown
+    assert "*: adaptive" in shown
+
+
+@pytest.mark.parametrize(("n_tokens", "told"), [(1, "1 token of"), (999, "999 tokens of"), (1000, None)])
+def test_a_short_validation_text_is_told(n_tokens: int, told: str | None) -> None:
+    facts = corpus_facts(corpus_from_texts({"whole": TEXT}))
+    notice = few_tokens(facts.model_copy(update={"n_valid_tokens": n_tokens}))
+    assert notice is None if told is None else notice is not None and notice.startswith(told)
 
 
 def test_a_folder_of_something_else_is_left_alone(
@@ -602,6 +639,7 @@ BAD_ARGUMENTS = {
     "--model ngram --fix ordr=4": "ngram has no option 'ordr'",
     "--model ngram --search ordr": "'ordr' is not among what is searched. Did you mean 'order'?",
     "--model kn5:discounts=exact --fix cutoffs=none": "everything of kn5:discounts=exact,cutoffs=none is fixed",
+    "--model ngram:smoothing=sb": "smoothing=sb, whose scores are no distribution",
     "--model xz": "there is no search space for xz",
     "--model ngram --device cpu,cuda": "a search has one text and one device",
     "--model ngram --tokens char,byte": "a search has one text and one device",

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lmzoo.cli.flowing import tell_replaced
 from lmzoo.cli.group import cli
 from lmzoo.cli.outputs import require_output
 from lmzoo.cli.scoring import read_split
+from lmzoo.cli.texts import decoding_options
+from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID
 
 if TYPE_CHECKING:
+    from lmzoo.decoding import Invalid
     from lmzoo.interface import LanguageModel
     from lmzoo.ngram.model import NgramModel
 
@@ -36,7 +40,17 @@ _ARPA_ENDINGS = (".arpa", ".arpa.gz")
 @click.option("--max-bytes", metavar="SIZE", help="The same until the file has at most so many bytes, such as 2M.")
 @click.option("--bits", type=int, metavar="N", help="Round every ln p to so many bits, 8 to 16.")
 @click.option("--text", metavar="FILE", help="Tell the perplexity of this text before and after.")
-def convert(model: str, output: str, tokens: str, normalize: str, text: str | None, **smaller: Any) -> None:
+@decoding_options
+def convert(
+    model: str,
+    output: str,
+    tokens: str,
+    normalize: str,
+    text: str | None,
+    encoding: str,
+    invalid: Invalid,
+    **smaller: Any,
+) -> None:
     """Write a MODEL file in another format: ARPA where OUTPUT ends in .arpa or .arpa.gz, lmzoo's own otherwise.
 
     An ARPA file knows words alone; --tokens and --normalize say how text becomes them.  --prune, --max-ngrams,
@@ -45,17 +59,20 @@ def convert(model: str, output: str, tokens: str, normalize: str, text: str | No
     from lmzoo import storage
     from lmzoo.ngram.arpa import write_arpa
 
-    require_output(output, [model])
+    require_output(output, [model] if text is None else [model, text])
+    if text is None and (encoding, invalid) != (DEFAULT_ENCODING, DEFAULT_INVALID):
+        raise click.UsageError("--encoding and --invalid are for --text")
     loaded = _loaded(model, tokens, normalize)
     wanted = {name: value for name, value in smaller.items() if value is not None}
     written = _smaller(loaded, **wanted) if wanted else loaded
+    # a text that cannot be scored is told before anything is written
+    told = None if text is None else _compared(loaded, written, text, encoding, invalid)
     if output.lower().endswith(_ARPA_ENDINGS):
         write_arpa(written, output)
     else:
         storage.save(written, output)
-    if text is not None:
-        before, after = (_perplexity(m, text) for m in (loaded, written))
-        click.echo(f"perplexity {before:.6g} before, {after:.6g} after ({after / before - 1:+.3%})", err=True)
+    if told is not None:
+        click.echo(told, err=True)
 
 
 def _loaded(model: str, tokens: str, normalize: str) -> LanguageModel[Any]:
@@ -89,7 +106,15 @@ def _smaller(
     return shrunk(model, prune=prune, max_ngrams=max_ngrams, max_bytes=n_bytes, bits=bits)
 
 
-def _perplexity(model: LanguageModel[Any], text: str) -> float:
+def _compared(
+    loaded: LanguageModel[Any], written: LanguageModel[Any], text: str, encoding: str, invalid: Invalid
+) -> str:
+    """The perplexities of a text by both, which share their vocabulary."""
+    from lmzoo.decoding import Decoding
     from lmzoo.evaluation import evaluate
 
-    return evaluate(model, read_split(model, text)).perplexity
+    decoding = Decoding(encoding=encoding, invalid=invalid)
+    split = read_split(loaded, text, decoding=decoding)
+    tell_replaced(decoding)
+    before, after = (evaluate(model, split).perplexity for model in (loaded, written))
+    return f"perplexity {before:.6g} before, {after:.6g} after ({after / before - 1:+.3%})"

@@ -654,6 +654,19 @@ class TestConvert:
         assert storage.load(small).n_params <= 30
         assert storage.load(small).details["bits"] == 8
 
+    def test_its_text_may_be_in_another_encoding(self, typed, words, text_file, tmp_path):
+        small, wide = tmp_path / "small.lm", tmp_path / "wide.txt"
+        wide.write_text(text_file.read_text(encoding="utf-8"), encoding="utf-16")
+        asked = ("convert", words, small, "--bits", 8, "--text")
+        wanted = typed(*asked, text_file)[2]
+        small.unlink()
+        status, _, err = typed(*asked, wide)
+        assert (status, small.exists()) == (2, False)
+        assert "--encoding utf-16" in err
+        assert typed(*asked, wide, "--encoding", "utf-16") == (0, "", wanted)
+        assert typed(*asked, "-", stdin=text_file.read_text(encoding="utf-8")) == (0, "", wanted)
+        assert "are for --text" in typed("convert", words, small, "--invalid", "replace")[2]
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [

@@ -639,7 +639,7 @@ BAD_ARGUMENTS = {
     "--model ngram --fix ordr=4": "ngram has no option 'ordr'",
     "--model ngram --search ordr": "'ordr' is not among what is searched. Did you mean 'order'?",
     "--model kn5:discounts=exact --fix cutoffs=none": "everything of kn5:discounts=exact,cutoffs=none is fixed",
-    "--model ngram:smoothing=sb": "smoothing=sb, whose scores are no distribution",
+    "--model ngram:smoothing=sb": "scores of smoothing=sb are no distribution",
     "--model xz": "there is no search space for xz",
     "--model ngram --device cpu,cuda": "a search has one text and one device",
     "--model ngram --tokens char,byte": "a search has one text and one device",

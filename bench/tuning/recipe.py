@@ -33,9 +33,10 @@ def spec_of_recipe(spec: Spec, path: Path) -> str:
 
 
 def _own_options(spec: Spec, best: ModelFacts, searched: Collection[str]) -> dict[str, Any]:
-    """Every option that was given, searched, or filled by the recipe that the search started from."""
+    """Every option that was given, searched, or filled or changed by the recipe that the search started from."""
     fields = dataclasses.fields(resolve_config(spec))
     given = {*spec.options, *searched, *(field.name for field in fields if field.default is None)}
+    given |= {field.name for field in fields if best.options[field.name] != field.default}
     fixed = {*find_entry(spec.name).fixed, "recipe"}
     own = [field.name for field in fields if field.name in given - fixed]
     return {name: best.options[name] for name in own if best.options[name] is not None}

@@ -147,8 +147,8 @@ def space_of(spec: Spec, default: Mapping[str, Value], *, only: Sequence[str] = 
         raise SpaceError(f"there is no search space for {spec.name}; there are for {known}")
     if default.get("smoothing") in UNNORMALIZED:
         raise SpaceError(
-            f"scores of smoothing={default['smoothing']} are no distribution, so {spec.text} has no perplexity to search "
-            "by; take another smoothing, such as smoothing=wb"
+            f"scores of smoothing={default['smoothing']} are no distribution, so {spec.text} has no perplexity to "
+            "search by; take another smoothing, such as smoothing=wb"
         )
     free = {name: dimension for name, dimension in table.items() if name not in {*entry.fixed, *spec.options}}
     unknown = next((name for name in only if name not in free), None)

@@ -34,6 +34,7 @@ from bench.tuning.spaces import SPACES, Choice, Numbers, SpaceError, space_of, w
 from lmzoo.corpus import corpus_from_texts
 from lmzoo.driver import next_validation_s
 from lmzoo.errors import SpecError
+from lmzoo.recipe_files import write_recipe
 from lmzoo.registry import MODELS, resolve_config
 from lmzoo.spec import parse_spec
 from tests.bench.stubs import make_record, make_trial
@@ -165,6 +166,17 @@ def test_the_first_attempt_is_what_was_given_and_the_recipe_is_the_best(
     assert record is not None
     assert f"chosen on {record.n_tokens} tokens of validation text, {record.n_oov} of them out of" in told.out
     assert (found["n_valid_tokens"], found["n_valid_oov"]) == (record.n_tokens, record.n_oov)
+
+
+def test_what_a_recipe_file_says_is_in_the_recipe_that_is_found_from_it(
+    search: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = tmp_path / "base.json"
+    write_recipe(base, "ngram", {"order": 6, "smoothing": "ad", "interpolated": False, "cutoffs": "1/2"}, {})
+    assert search(Told(by_order), "--search", "order", "--trials", "3", model=f"ngram:recipe={base}") == 0
+    best = min(attempts_in(tmp_path / "out"), key=lambda a: a.valid_perplexity or 0)
+    assert resolve_config(f"ngram:recipe={tmp_path / 'out' / 'recipe.json'}") == resolve_config(best.spec)
+    assert resolve_config(best.spec).smoothing == "ad"
 
 
 def test_no_configuration_is_tried_twice(search: Callable[..., int], tmp_path: Path) -> None:

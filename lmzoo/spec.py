@@ -25,7 +25,7 @@ _KEY = re.compile(r"[\w-]+")
 # neither of several items nor changed by stripping
 _PLAIN = re.compile(r"[\w./\\~-]+")
 # fields that hold one value; texts are the choices of a Literal
-_KINDS = (str, int, float, bool, types.NoneType)
+_KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", types.NoneType: "none"}
 _QUOTING_CURE = '; a path with commas or parentheses is written in quotes, such as kenlm:"a,b.arpa"'
 
 
@@ -128,14 +128,14 @@ def converted(cls: type[Any], options: Mapping[str, Any], owner: str, *, fixed: 
             known = sorted(set(names) - set(fixed))
             hint = did_you_mean(key, known)
             raise UnknownOptionError(f"{owner} has no option {key!r}.{hint} Options: {', '.join(known) or 'none'}")
+        if not _is_of_kind(hints[key], text):
+            raise OptionValueError(f"{owner}: {key} must be {_kinds_wanted(hints[key])}, got {text!r}")
         values[key] = _convert(hints[key], text, f"{key} of {owner}")
     return values
 
 
 def _convert(hint: Any, text: Any, what: str) -> Any:
     if not isinstance(text, str):
-        if not _is_of_kind(hint, text):
-            raise OptionValueError(f"{what} is of type {getattr(hint, '__name__', hint)}, got {text!r}")
         return text
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         if text.lower() == "none":
@@ -156,8 +156,13 @@ def _convert(hint: Any, text: Any, what: str) -> Any:
         raise OptionValueError(f"{what} is of type {hint.__name__}, got {text!r}") from error
 
 
+def _kinds_wanted(hint: Any) -> str:
+    kinds = typing.get_args(hint) or (hint,)
+    return " or ".join(_KINDS.get(kind, repr(kind)) for kind in kinds)
+
+
 def _is_of_kind(hint: Any, value: Any) -> bool:
-    """Whether a number, or true or false, is one where a field wants it; true is no 1 and 1 is not true."""
+    """Whether what is a number, or true or false, is one where a field wants it; true is no 1 and 1 is not true."""
     kinds = typing.get_args(hint) or (hint,)
     if not all(kind in _KINDS or isinstance(kind, str) for kind in kinds):
         return True

@@ -191,7 +191,7 @@ def test_records_without_profiles_make_no_sections_and_no_tables(tmp_path: Path)
     for record in two():
         (tmp_path / "trials" / f"{record.trial.trial_id}.json").unlink()
     text = reported(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("mlp"), 5.0)])
-    assert "Where models differ" not in text
+    assert "## Where models differ" not in text
     assert not [name for name in TABLES if (tmp_path / "tables" / f"{name}.csv").exists()]
 
 

@@ -38,11 +38,12 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
     return sentences + (_passing(neural[0], order, rows, given) if neural else [])
 
 
-def caveats(rows: Sequence[Row]) -> list[str]:
-    """What a reader of the answer has to know too: the text's source, other orders, few seeds, what did not finish."""
+def caveats(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
+    """What a reader of the answer has to know too: by how much, the text's source, few seeds, failures."""
     order = ranked(rows)
     sentences = []
     if order:
+        sentences += _margin(order, pairs)
         sentences += nearest_sentence(order, _name(order[0], order))
         sentences += [*_about_adaptive(order), *_winner_without_oov(order)]
     neural = [row for row in order if row.family == "neural" and row.is_trained]
@@ -55,6 +56,29 @@ def caveats(rows: Sequence[Row]) -> list[str]:
     if failed:
         sentences.append(f"{_names(failed, rows)} did not finish well; the reasons are below.")
     return sentences
+
+
+def _margin(order: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
+    """How far the best model is below the best one of the other family, networks or counting."""
+    best = order[0]
+    other = next((row for row in order if {row.family, best.family} == {"neural", "counting"}), None)
+    test = next((_test_of(pair, best) for pair in pairs if {id(pair.a), id(pair.b)} == {id(best), id(other)}), None)
+    if other is None or test is None or None in test:
+        return []
+    share, *ends = (-math.expm1(nats) for nats in test if nats is not None)
+    low, high = (wording.percent(end) for end in sorted(ends))
+    return [
+        f"{_name(best, order)} is {wording.percent(share)} below {_name(other, order)} (95 % interval {low} to {high})."
+    ]
+
+
+def _test_of(pair: Pair, best: Row) -> tuple[float | None, float | None, float | None]:
+    """Nats per token of the best model less the other's, and the ends of the interval."""
+    found = (pair.test.diff, pair.test.low, pair.test.high)
+    if pair.a is best:
+        return found
+    diff, low, high = (None if nats is None else -nats for nats in found)
+    return diff, high, low
 
 
 def _about_adaptive(order: Sequence[Row]) -> list[str]:
@@ -167,7 +191,8 @@ def _target(name: str, order: Sequence[Row]) -> str:
     counting = _best_counting(order)
     if counting is None or counting is order[0] or counting.model != name:
         return wording.isolated(name)
-    return f"{wording.isolated(name)} (the best counting model, {wording.perplexity(counting.test_perplexity)})"
+    value = wording.perplexity(counting.test_perplexity)
+    return f"{wording.isolated(name)} (the best counting model, test perplexity {value})"
 
 
 def _name(row: Row, among: Sequence[Row]) -> str:

@@ -121,7 +121,7 @@ def _text_sections(
     head = Section(
         title="The answer" if alone else group.title,
         paragraphs=(where, first, *([" ".join(others)] if others else [])),
-        bullets=caveats(rows),
+        bullets=caveats(rows, pairs),
     )
     level = 2 if alone else 3
     by_part = {figure.stem.split("-")[0]: figure for figure in figures}
@@ -194,6 +194,7 @@ def _reading() -> Section:
             "Scoring tokens/s: a whole text is scored, as in the evaluation. Next token: the time from a state to the "
             "probabilities of all next tokens and the next state, one call at a time; one in a hundred takes longer "
             "than the 99th percentile (p99).",
+            "Top-1: how often the most probable token is the right one, over the first 10,000 test tokens.",
             "* marks adaptive models, which learn from the text that they score. n/a: no such value; "
             "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary, "
             "scored as <unk>. Without OOV: perplexity over the other tokens; the two may rank models differently, as "

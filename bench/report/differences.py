@@ -86,19 +86,23 @@ def profile_parts(rows: Sequence[Row], most_shown: int) -> list[ProfilePart]:
 
 
 def _apart(rows: Sequence[Row]) -> list[Sheet]:
-    """The tokens of the passage that the two best models disagree most about."""
+    """The tokens of the passage that the best model and the best of another family disagree most about."""
     shared = sharing(rows)
     if len(shared) < 2:
         return []
-    (a, of_a), (b, of_b) = shared[:2]
+    (a, of_a), *others = shared
+    b, of_b = next(((row, passage) for row, passage in others if row.family != a.family), others[0])
     names = [label_of(row, rows) for row in (a, b)]
     differences = [_difference(x, y) for x, y in zip(of_a.nats, of_b.nats, strict=True)]
     order = sorted(range(len(differences)), key=lambda at: (-abs(differences[at]), at))[:_MOST_TOKENS]
     lines = [_token_line(of_a, of_b, at, differences[at]) for at in sorted(order) if differences[at]]
     headers = ("token", *names, "difference, bits", "longest match", *(f"likeliest for {name}" for name in names))
-    caption = f"tokens of one passage where the two best models, {wording.listed(names)}, differ most"
-    note = f"the passage: {_quoted(of_a)}"
-    return [Sheet(caption=caption, headers=headers, align="lrrrrll", rows=lines, notes=(note,))] if lines else []
+    caption = f"tokens of one passage where {wording.listed(names)} differ most, in the order of the text"
+    notes = (
+        f"difference: the bits of {names[0]} less those of {names[1]}; below 0 {names[0]} found the token likelier",
+        f"the passage: {_quoted(of_a)}",
+    )
+    return [Sheet(caption=caption, headers=headers, align="lrrrrll", rows=lines, notes=notes)] if lines else []
 
 
 def _difference(a: float | None, b: float | None) -> float:

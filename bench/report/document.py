@@ -207,7 +207,7 @@ def _text(group: Group, rows: Sequence[Row], pairs: Sequence[Pair], given: Seque
         vocab_fingerprint=group.vocab_fingerprint,
         vocabulary_of=group.vocabulary_of or None,
         answer=tuple(answer(rows, pairs, given)),
-        caveats=tuple(caveats(rows)),
+        caveats=tuple(caveats(rows, pairs)),
         rows=tuple(
             _row(row, place if row.is_ranked else None, seen)
             for place, (row, seen) in enumerate(zip(order, against, strict=True), start=1)

@@ -126,15 +126,32 @@
 
   // --- the filter
 
-  const LIMIT = new RegExp(`([^\\s<>]+)\\s*([<>]=?)\\s*([^\\s<>=]+(?:\\s+(?:${UNIT})(?=\\s|$))?)`, "g");
+  const LIMIT = new RegExp(`([^\\s<>](?:[^<>]*[^\\s<>])?)\\s*([<>]=?)\\s*([^\\s<>=]+(?:\\s+(?:${UNIT})(?=\\s|$))?)`, "g");
   const TESTS = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 
-  // "neural size<10MB" is a word and a limit; what is half typed says nothing yet
-  const asked = (text) => {
-    const limits = [...text.matchAll(LIMIT)];
-    const words = text.replace(LIMIT, " ").toLowerCase().split(/\s+/).filter((word) => word && !/[<>]/.test(word));
-    return { words, limits: limits.map(([whole, name, sign, bound]) => ({ whole, key: plain(name), sign, bound })) };
+  // The words before a sign end with a column's name: with the longest that there is, or with the last word
+  const columnIn = (words) => {
+    const isColumn = (key) => sheets.some(({ columns }) => columns.some((one) => one.unit !== null && one.key.includes(key)));
+    const keys = words.map((_, start) => plain(words.slice(start).join("")));
+    const start = keys.findIndex((key) => key && isColumn(key));
+    return start < 0 ? words.length - 1 : start;
   };
+  const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
+
+  // "kn5, neural size<10MB" is two choices, the second of a word and a limit; what is half typed says nothing yet
+  const choiceOf = (text) => {
+    const words = wordsOf(text.replace(LIMIT, " ").replace(/[^<>]*[<>]=?\s*$/, "")).filter((word) => !/[<>]/.test(word));
+    const limits = [...text.matchAll(LIMIT)].map(([, before, sign, bound]) => {
+      const own = wordsOf(before);
+      const start = columnIn(own);
+      words.push(...own.slice(0, start));
+      const name = own.slice(start).join(" ");
+      return { whole: `${name}${sign}${bound}`, key: plain(name), sign, bound };
+    });
+    return { words: words.map((word) => word.toLowerCase()), limits };
+  };
+  const asked = (text) =>
+    text.split(/,(?!\d)/).map(choiceOf).filter(({ words, limits }) => words.length || limits.length);
 
   // Whether each model of a group keeps a limit: by the first column there that has a figure of it
   const keeping = (group, { key, sign, bound }) => {
@@ -157,20 +174,24 @@
     elements.some(({ dataset }) => dataset.kind?.split(" ").some((kind) => kind.startsWith(word)));
 
   const filter = () => {
-    const { words, limits } = asked(box.value);
+    const faults = [];
     const isRead = ({ key, bound }) => key && amountOf(bound, "") !== null;
-    const faults = limits.filter((limit) => !isRead(limit)).map(({ whole }) => `cannot read ${whole}`);
     // of each limit, what each group's models make of it
-    const kept = limits.filter(isRead).map((limit) => {
-      const of = new Map(groups.map((group) => [group, keeping(group, limit)]));
-      if (![...of.values()].some((models) => models.size)) faults.push(`no figures for ${limit.whole}`);
-      return of;
+    const choices = asked(box.value).map(({ words, limits }) => {
+      faults.push(...limits.filter((limit) => !isRead(limit)).map(({ whole }) => `cannot read ${whole}`));
+      const kept = limits.filter(isRead).map((limit) => {
+        const of = new Map(groups.map((group) => [group, keeping(group, limit)]));
+        if (![...of.values()].some((models) => models.size)) faults.push(`no figures for ${limit.whole}`);
+        return of;
+      });
+      return { words, kept };
     });
     const found = new Set();
     for (const [name, elements] of about) {
-      const named = words.every((word) => isNamed(name, elements, word));
+      const named = choices.filter(({ words }) => words.every((word) => isNamed(name, elements, word)));
       for (const element of elements) {
-        const fits = named && kept.every((of) => of.get(groupOf(element)).get(name));
+        const fits =
+          !choices.length || named.some(({ kept }) => kept.every((of) => of.get(groupOf(element)).get(name)));
         element.hidden = !fits;
         if (fits) found.add(name);
       }

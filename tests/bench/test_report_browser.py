@@ -258,7 +258,14 @@ SHOWN_BY = (
     ("adapt", {"big"}),
     ("counting size<10MB", {"small"}),
     ("neural size<10MB", set()),
+    ("next token < 25 us", {"small", "big"}),
+    ("neural next token<30", {"big"}),
+    ("small, neural", {"small", "big"}),
+    ("tiny,neural size>10MB", {"tiny", "big"}),
+    ("size<9,500,000, big,", {"small", "tiny", "unsized", "other", "big"}),
     ("size<", {*FILES, "other"}),
+    ("next token<", {*FILES, "other"}),
+    (" , ", {*FILES, "other"}),
 )
 
 

@@ -55,22 +55,22 @@ _MEANS: Mapping[str, Callable[[Measured], Figure]] = {
     "bits_per_byte": lambda m: m.test.bits_per_byte,
     "top1_accuracy": lambda m: m.top1_accuracy,
 }
-_MEDIANS: Mapping[str, Callable[[Measured], Number | None]] = {
+_MEDIANS: dict[str, Callable[[Measured], Number | None]] = {
     "n_params": lambda m: m.n_params,
     "model_bytes": lambda m: _whole(m.model_bytes.number),
 }
-_RATES: Mapping[str, Callable[[Measured], Number | None]] = {
+_RATES: dict[str, Callable[[Measured], Number | None]] = {
     "train_tokens_per_s": lambda m: m.train_tokens_per_s,
     "eval_tokens_per_s": lambda m: m.eval_tokens_per_s.median if m.eval_tokens_per_s else None,
     "next_token_us": lambda m: m.next_token_us.median if m.next_token_us else None,
     "next_token_us_p99": lambda m: m.next_token_us_p99,
 }
 # what a failed trial leaves behind too
-_TIMES: Mapping[str, Callable[[TrialRecord], Number | None]] = {
+_TIMES: dict[str, Callable[[TrialRecord], Number | None]] = {
     "train_s": lambda r: r.train_s,
     "wall_s": lambda r: r.wall_s,
 }
-_OTHER_COSTS: Mapping[str, Callable[[TrialRecord], Number | None]] = {
+_OTHER_COSTS: dict[str, Callable[[TrialRecord], Number | None]] = {
     "peak_rss_bytes": lambda r: r.memory.peak_rss_bytes if r.memory else None,
     "baseline_rss_bytes": lambda r: r.memory.baseline_rss_bytes if r.memory else None,
     "peak_device_bytes": lambda r: r.memory.peak_device_bytes if r.memory else None,
@@ -89,6 +89,24 @@ def above_baseline(summary: Mapping[str, Cell]) -> float | None:
     """What a trial needed beyond its imports, in bytes."""
     peak, baseline = number(summary["peak_rss_bytes"]), number(summary["baseline_rss_bytes"])
     return None if peak is None or baseline is None else max(peak - baseline, 0)
+
+
+_FIGURES: Mapping[str, Callable[[Measured], Figure]] = {
+    "test_perplexity": lambda m: m.test.perplexity,
+    **_PERPLEXITIES,
+    **_MEANS,
+}
+
+
+def of_process(record: TrialRecord, column: str) -> Number | None:
+    """A figure of one process, under the name of its column in `summary.csv`."""
+    if (of_record := (_TIMES | _OTHER_COSTS).get(column)) is not None:
+        return of_record(record)
+    if record.measured is None:
+        return None
+    if (figure := _FIGURES.get(column)) is not None:
+        return figure(record.measured).number
+    return (_MEDIANS | _RATES)[column](record.measured)
 
 
 def summary_of(row: Row) -> dict[str, Cell]:

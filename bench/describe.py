@@ -24,7 +24,7 @@ from lmzoo.errors import (
     did_you_mean,
 )
 from lmzoo.inputs import can_be_read_again, files_of, is_text
-from lmzoo.registry import all_entries, family_of, is_read, missing_for, recorded_options, shown
+from lmzoo.registry import all_entries, family_of, find_entry, is_read, missing_for, recorded_options, shown
 from lmzoo.sources import default_tokens, is_named
 from lmzoo.spec import Spec, parse_spec, parse_specs
 
@@ -131,7 +131,14 @@ def _told_apart(models: Iterable[ModelFacts]) -> list[ModelFacts]:
 def model_facts(spec: Spec) -> ModelFacts:
     """A model's resolved options, as JSON values."""
     options = {key: _plain(value) for key, value in recorded_options(spec).items()}
-    return ModelFacts(model=shown(spec), spec=spec.text, options=options, family=family_of(spec), is_read=is_read(spec))
+    return ModelFacts(
+        model=shown(spec),
+        spec=spec.text,
+        options=options,
+        family=family_of(spec),
+        description=find_entry(spec.name).description,
+        is_read=is_read(spec),
+    )
 
 
 def _expand(specs: Sequence[Spec]) -> Iterator[tuple[Spec, bool]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import statistics
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -297,7 +298,7 @@ class Trial:
             train_tokens=train_tokens,
             train_tokens_per_s=_rate(train_tokens, train_s),
             eval_tokens_per_s=repeats(rates),
-            next_token_us=repeats([sum(values) / len(values) for values in calls]),
+            next_token_us=repeats([statistics.median(values) for values in calls]),
             next_token_us_p99=percentile_99([value for values in calls for value in values]),
             profile=self._timed(
                 "profile_s",

@@ -23,7 +23,8 @@ from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Invalid
 # 4: profiles: tokens by frequency, position and order, confidence, a passage, a sample; the checks of probabilities.
 # Records of an older schema are read; what they do not hold is missing.
 SCHEMA_VERSION = 4
-RULES_VERSION = 1
+# 1: the first.  2: a next token is the median of a repeat's calls, no longer their mean.
+RULES_VERSION = 2
 
 Family = Literal["counting", "neural", "coder"]
 Status = Literal["ok", "diverged", "out_of_memory", "timed_out", "killed", "failed", "invalid", "refused"]
@@ -117,6 +118,7 @@ class ModelFacts(Recorded):
     spec: str
     options: dict[str, str | int | float | bool | None]
     family: Family
+    description: str = Field(default="", description="what the model is, in a few words")
     is_read: bool = Field(default=False, description="from a file: nothing is trained, and nothing depends on a seed")
 
 
@@ -266,6 +268,7 @@ class RunInfo(Recorded):
     unavailable: dict[str, str] = Field(
         default_factory=dict, description="models that cannot run here, with the reason"
     )
+    descriptions: dict[str, str] = Field(default_factory=dict, description="what each model is, by its name")
     corpora: tuple[CorpusFacts, ...]
     target_perplexities: tuple[float, ...] = ()
     seeds: int = 1

@@ -153,6 +153,7 @@ def _run_info(
         plan=tuple(plan),
         reused=tuple(record.trial.trial_id for record in reused),
         unavailable=answer.unavailable,
+        descriptions={model.model: model.description for model in answer.models},
         corpora=answer.facts,
         target_perplexities=asked.targets,
         seeds=asked.seeds,

@@ -278,6 +278,8 @@ def _load_ray() -> Any:
         raise MissingLibraryError(
             "--executor ray needs ray, which is not installed: python -m pip install 'lmzoo[ray]'"
         ) from error
+    # otherwise the end of a task that nobody waits for any more is told on standard error when the cluster is left
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # otherwise a node's death is told on standard output, where the table goes, with twenty lines of the node's log
     ray._private.worker.listen_error_messages = lambda *_: None
     return ray

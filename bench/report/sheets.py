@@ -60,8 +60,8 @@ def sheets_of(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]
     parts.append(("Speed to perplexity", ("validation", "tokens"), _speed_to_targets(order, given)))
     costed = [row for row in order if row.records]
     columns = [*_speed_columns(rows), *_energy_columns(summaries.values())]
-    notes = [*front_notes(rows, (SCORING, NEXT_TOKEN)), *_stalls(costed, summaries)]
-    seconds = [*_plain("cost in time", costed, summaries, columns, notes), *_wall_clock(costed)]
+    fronts = front_notes(rows, (SCORING, NEXT_TOKEN))
+    seconds = [*_plain("cost in time", costed, summaries, columns, fronts), *_wall_clock(costed)]
     parts.append(("Seconds and throughput", ("speed",), seconds))
     sizes = _plain("bytes", costed, summaries, _memory_columns(rows), front_notes(rows, (MODEL_SIZE, MEMORY)))
     parts.append(("Memory and size", ("memory", "size"), sizes))
@@ -264,21 +264,6 @@ def _plain(
     lines = [(label_of(row, rows), *[show(summaries[id(row)]) for _, show in columns]) for row in rows]
     headers = ("model", *[name for name, _ in columns])
     return [Sheet(caption=caption, headers=headers, align="n" + "r" * len(columns), rows=lines, notes=notes)]
-
-
-def _stalls(rows: Sequence[Row], summaries: Mapping[int, Mapping[str, Cell]]) -> list[str]:
-    """Why a next token takes longer than its 99th percentile, where that is so."""
-    stalled = []
-    for row in rows:
-        mean_us, p99_us = (number(summaries[id(row)][key]) for key in ("next_token_us", "next_token_us_p99"))
-        if mean_us is not None and p99_us is not None and p99_us < mean_us:
-            stalled.append(label_of(row, rows))
-    if not stalled:
-        return []
-    return [
-        f"{wording.listed(stalled)}: fewer than one call in a hundred were so slow that the mean of the calls, which "
-        "next token is, lies above their 99th percentile"
-    ]
 
 
 def _speed_columns(rows: Sequence[Row]) -> list[Column]:

@@ -103,18 +103,6 @@ def test_warnings_say_on_how_much_text_where_it_was_a_part() -> None:
     ]
 
 
-@pytest.mark.parametrize("p99_us", [29.0, 31.0])
-def test_a_mean_above_the_99th_percentile_is_explained_where_it_happens(tmp_path: Path, p99_us: float) -> None:
-    usual = ok(trial("bigram"), 9.0)
-    # the mean of its calls is 30 µs
-    stalled = ok(trial("kn5"), 4.4, measures={"next_token_us_p99": p99_us})
-    write(tmp_path, [usual, stalled])
-    build_report(tmp_path)
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert ("- kn5: fewer than one call in a hundred were so slow" in text) == (p99_us < 30)
-    assert text.count("lies above their 99th percentile") == (p99_us < 30)
-
-
 def test_the_terminal_has_a_line_for_each_kind_of_warning_and_the_report_all() -> None:
     fixed = "the fixed discounts 0.5, 1.0, 1.5 are taken"
     found = [f"order {n}: the discount of count 3 would be -0.{n}; {fixed}" for n in (3, 4, 5)]

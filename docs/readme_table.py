@@ -16,7 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 START = "<!-- reference run: start -->"
 END = "<!-- reference run: end -->"
-PLOT = "plots/perplexity.png"
+PLOTS = {
+    "plots/perplexity.png": "Test perplexity of each model",
+    "plots/validation.png": "Validation perplexity of each network over its seconds of training, and the levels of counting",
+}
 
 HEAD = """\
 ## What to expect
@@ -48,9 +51,9 @@ def section(run: Path, place: str) -> str:
         device=_values(rows, "device"),
         threads=_values(rows, "threads"),
     )
-    plot = f"\n![Test perplexity of each model]({place}/{PLOT})\n" if (run / PLOT).exists() else ""
+    plots = "".join(f"\n![{title}]({place}/{plot})\n" for plot, title in PLOTS.items() if (run / plot).exists())
     verdicts = _against_best(run, rows[0]["model"])
-    return head + "".join(_line(row, verdicts) + "\n" for row in rows) + plot
+    return head + "".join(_line(row, verdicts) + "\n" for row in rows) + plots
 
 
 def replaced(text: str, section_text: str) -> str:

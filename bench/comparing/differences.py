@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bench.environment import THREAD_VARIABLES
 from bench.records import CorpusFacts, Environment, TrialSpec
 from bench.report import notices, wording
+from bench.report.limits import length_of, memory_limit, networks_of, time_limit
 from bench.report.reading import Run
 from lmzoo.catalogue import PACKAGES_SHA256
 
@@ -81,16 +82,16 @@ def _unequal(values: Iterable[tuple[str, str, str]]) -> Iterator[Difference]:
 
 
 _ASKED: Mapping[str, Callable[[_Side], str]] = {
-    "training of each network": lambda side: _each(map(_length, _networks(side))),
-    "seeds of each network": lambda side: _each(str(trial.seed) for trial in _networks(side)),
+    "training of each network": lambda side: _each(map(length_of, networks_of(side.plan))),
+    "seeds of each network": lambda side: _each(str(trial.seed) for trial in networks_of(side.plan)),
     "quick run": lambda side: "yes" if side.run.info.quick else "no",
     "devices": lambda side: _each(trial.device for trial in side.plan),
     "fractions of the training text": lambda side: _each(map(wording.fraction, side.run.info.train_fractions)),
     "targets given": lambda side: _each(f"{level:g}" for level in side.run.info.target_perplexities),
     "executor": lambda side: side.run.info.executor,
     "threads per trial": lambda side: str(side.run.info.threads),
-    "time limit of each trial": lambda side: _each(_limit(t.time_limit_s, wording.seconds) for t in side.plan),
-    "memory limit of each trial": lambda side: _each(_limit(t.memory_limit_bytes, wording.size) for t in side.plan),
+    "time limit of each trial": lambda side: _each(map(time_limit, side.plan)),
+    "memory limit of each trial": lambda side: _each(map(memory_limit, side.plan)),
     "rules of measuring": lambda side: f"version {side.run.info.rules_version}",
 }
 
@@ -121,20 +122,6 @@ _MACHINE: Mapping[str, Callable[[Environment], str | None]] = {
         and f"{machine.git_commit[:_DIGITS]}{' with uncommitted changes' if machine.git_dirty else ''}"
     ),
 }
-
-
-def _networks(side: _Side) -> list[TrialSpec]:
-    return [trial for trial in side.plan if trial.family == "neural"]
-
-
-def _length(trial: TrialSpec) -> str:
-    """How long a network is trained; of several limits, the one that is reached first ends it."""
-    given = {"s": trial.budget_s, "epochs": trial.epochs, "steps": trial.max_steps}
-    return " or ".join(f"{value:,g} {unit}" for unit, value in given.items() if value is not None)
-
-
-def _limit(value: float | None, show: Callable[[float], str]) -> str:
-    return _NONE if value is None else show(value)
 
 
 def _of_texts(names: Sequence[str], runs: tuple[Run, Run]) -> Iterator[Difference]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.report import wording
 from bench.report.excess import nearest_sentence
+from bench.report.limits import length_of
 from bench.report.reading import NOT_RUN
 from bench.report.rows import Pair, Row, ranked
 from bench.report.tables import targets_of
@@ -47,6 +48,8 @@ def caveats(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
         sentences += nearest_sentence(order, _name(order[0], order))
         sentences += [*_about_adaptive(order), *_winner_without_oov(order)]
     neural = [row for row in order if row.family == "neural" and row.is_trained]
+    if neural:
+        sentences += _about_training(neural, order)
     if len(neural) > 1:
         sentences += _about_seeds(max(len(row.trials) for row in neural))
     unfinished = [row for row in rows if row.reason and NOT_RUN in row.reason]
@@ -91,6 +94,15 @@ def _about_adaptive(order: Sequence[Row]) -> list[str]:
         for row in others[:1]
     ]
     return [f"{_name(order[0], order)} learns from the text that it scores{''.join(told)}."]
+
+
+def _about_training(neural: Sequence[Row], order: Sequence[Row]) -> list[str]:
+    """How long networks were trained: with another budget they are other models."""
+    lengths = list(dict.fromkeys(filter(None, (length_of(trial) for row in neural for trial in row.trials))))
+    if not lengths:
+        return []
+    subject = "Each neural model was" if len(neural) > 1 else f"{_name(neural[0], order)} was"
+    return [f"{subject} trained for {wording.listed(_cut(lengths), 'or')}."]
 
 
 def _about_seeds(n_seeds: int) -> list[str]:

@@ -192,8 +192,9 @@ def _reading() -> Section:
             "Training seconds stand still during validation. A target was passed between two validations: the later "
             "one is the headline, the earlier one stands in brackets. A miss is printed as 'not reached'.",
             "Scoring tokens/s: a whole text is scored, as in the evaluation. Next token: the time from a state to the "
-            "probabilities of all next tokens and the next state, one call at a time; one in a hundred takes longer "
-            "than the 99th percentile (p99).",
+            "probabilities of all next tokens and the next state, one call at a time: the median of the calls, and the "
+            "99th percentile (p99), which one in a hundred exceeds. Speeds are the median of five repeats, unstable "
+            "where the quartiles of these lie more than 10 % of it apart.",
             "Top-1: how often the most probable token is the right one, over the first 10,000 test tokens.",
             "* marks adaptive models, which learn from the text that they score. n/a: no such value; "
             "where it is a quality, the reason stands under the ranking. OOV: test tokens that are out of vocabulary, "
@@ -206,5 +207,9 @@ def _reading() -> Section:
             "The same figures in full: report.json, and tables/summary.csv, curves.csv, targets.csv, significance.csv, "
             "and scaling.csv where models learned from several fractions of the text. Where models differ: "
             "surprisal.csv, calibration.csv, passage.csv and samples.csv.",
+            "The passage is the start of the test text's first document or, where that is long, what comes after its "
+            "first 1,000 tokens: one rule for every text, so that nobody chooses it. Longest match: how many tokens, "
+            "up to this one, stand together somewhere in the training text. Places with few tokens are joined; "
+            "surprisal.csv has them apart.",
         ),
     )

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.profiled import Passage, Profile, Sample, SortedBy
+from bench.profiled import Passage, Sample, SortedBy
 from bench.report import wording
 from bench.report.answer import label_of
 from bench.report.passages import (
@@ -27,11 +27,12 @@ from bench.report.profiles import (
     Cost,
     calibration_error_of,
     chosen,
-    confidences_of,
     costs_of,
+    guesses_of,
     named,
     profiles_of,
     rare_share,
+    sample_of,
     sums_to_one,
     with_profile,
 )
@@ -209,12 +210,11 @@ def _calibration(rows: Sequence[Row]) -> list[Sheet]:
 
 
 def _calibration_line(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
-    bins = confidences_of(row)
-    n_tokens = sum(one.n_tokens for one in bins)
+    guesses = guesses_of(row)
     badge = _BADGES[sums_to_one(row)]
-    if not n_tokens:
+    if guesses is None:
         return (label_of(row, rows), *[wording.NOT_AVAILABLE] * 4, badge)
-    sure, right = (math.fsum(getattr(one, name) for one in bins) / n_tokens for name in ("p_sum", "n_right"))
+    sure, right = guesses.mean_confidence, guesses.accuracy
     by = f"{'+' if sure > right else ''}{wording.rounded(100 * (sure - right))} points"
     return (
         label_of(row, rows),
@@ -228,7 +228,7 @@ def _calibration_line(row: Row, rows: Sequence[Row]) -> tuple[str, ...]:
 
 def _samples(rows: Sequence[Row]) -> list[Sheet]:
     """What each model writes after the same words, with the same seed."""
-    found = [(row, sample) for row in with_profile(rows) if (sample := _sample_of(profiles_of(row))) is not None]
+    found = [(row, sample) for row in with_profile(rows) if (sample := sample_of(row)) is not None]
     if not found:
         return []
     first = found[0][1]
@@ -236,10 +236,6 @@ def _samples(rows: Sequence[Row]) -> list[Sheet]:
     lines = [(label_of(row, rows), _in_a_line(sample)) for row, sample in found]
     caption = f"what each model writes after {start}, drawn with seed {first.seed}"
     return [Sheet(caption=caption, headers=("model", "text"), align="nl", rows=lines)]
-
-
-def _sample_of(profiles: Sequence[Profile]) -> Sample | None:
-    return next((profile.sample for profile in profiles if profile.sample is not None), None)
 
 
 def _in_a_line(sample: Sample) -> str:

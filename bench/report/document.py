@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bench.records import CorpusFacts, Environment, Recorded
 from bench.report import wording
@@ -18,7 +18,9 @@ from bench.report.across import Across
 from bench.report.across_sheet import across_sentence
 from bench.report.answer import answer, caveats
 from bench.report.content import warnings_of
+from bench.report.profile_document import PassageDocument, ProfileDocument, passage_document, profile_document
 from bench.report.provenance import corpora_of
+from bench.report.quantity import Quantity as Quantity
 from bench.report.reading import Run
 from bench.report.reasons import reason_of
 from bench.report.rows import Group, Pair, Row, ranked
@@ -49,22 +51,6 @@ _NO_FIGURES = {
 _ENDS = ("_low", "_high")
 
 
-class Quantity(Recorded):
-    """A figure with the ends of its 95 % interval, where it has one; null: the reason says why."""
-
-    value: float | int | None = None
-    infinite: bool = False
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
-
-    @model_validator(mode="after")
-    def _value_or_reason(self) -> Quantity:
-        if self.value is None and not self.reason:
-            raise ValueError("a quantity without a value needs a reason")
-        return self
-
-
 class RowDocument(Recorded):
     """A row of the ranking.  `figures` has the columns of `summary.csv` by name."""
 
@@ -83,6 +69,7 @@ class RowDocument(Recorded):
     energy_source: str | None
     against_best: Literal["best", "~", "worse", "better"] | None = Field(description="null: the two were not tested")
     figures: dict[str, Quantity]
+    profile: ProfileDocument | None = Field(default=None, description="null: its records have none")
 
 
 class TargetDocument(Recorded):
@@ -128,6 +115,7 @@ class TextDocument(Recorded):
     rows: tuple[RowDocument, ...]
     targets: tuple[TargetDocument, ...]
     significance: tuple[PairDocument, ...]
+    passage: PassageDocument | None = Field(default=None, description="null: the run keeps no text")
 
 
 class AcrossDocument(Recorded):
@@ -147,6 +135,7 @@ class Provenance(Recorded):
     executor: str
     threads: int
     models: tuple[str, ...]
+    descriptions: dict[str, str] = Field(default_factory=dict, description="what each model is")
     devices: tuple[str, ...]
     seeds: tuple[int, ...]
     train_fractions: tuple[float, ...]
@@ -209,15 +198,16 @@ def _text(group: Group, rows: Sequence[Row], pairs: Sequence[Pair], given: Seque
         answer=tuple(answer(rows, pairs, given)),
         caveats=tuple(caveats(rows, pairs)),
         rows=tuple(
-            _row(row, place if row.is_ranked else None, seen)
+            _row(row, place if row.is_ranked else None, seen, rows)
             for place, (row, seen) in enumerate(zip(order, against, strict=True), start=1)
         ),
         targets=tuple(_target(row, seed, name, level, c) for row, seed, name, level, c in targets_of(rows, given)),
         significance=tuple(map(_pair, pairs)),
+        passage=passage_document(rows),
     )
 
 
-def _row(row: Row, rank: int | None, against_best: str) -> RowDocument:
+def _row(row: Row, rank: int | None, against_best: str, rows: Sequence[Row]) -> RowDocument:
     summary = summary_of(row)
     columns = [name for name in SUMMARY_COLUMNS if name not in _NO_FIGURES and not name.endswith(_ENDS)]
     own = (
@@ -240,6 +230,7 @@ def _row(row: Row, rank: int | None, against_best: str) -> RowDocument:
             "seeds": tuple(trial.seed for trial in row.trials),
             "against_best": None if against_best == wording.NOT_AVAILABLE else against_best,
             "figures": {name: _quantity(row, name, summary) for name in columns},
+            "profile": profile_document(row, rows),
         }
     )
 
@@ -296,6 +287,7 @@ def _provenance(run: Run) -> Provenance:
         executor=info.executor,
         threads=info.threads,
         models=tuple(dict.fromkeys(trial.model for trial in info.plan)),
+        descriptions=info.descriptions,
         devices=tuple(dict.fromkeys(trial.device for trial in info.plan)),
         seeds=tuple(sorted({trial.seed for trial in info.plan})),
         train_fractions=info.train_fractions,

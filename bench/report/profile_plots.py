@@ -37,6 +37,8 @@ _PANELS: Mapping[SortedBy, str] = {
     "position": "place in the document",
     "order": "longest match, tokens",
 }
+# lines that the alternative text goes through, for each way to sort tokens
+_MOST_TOLD = 2
 # bins of fewer predictions are mostly chance
 _FEW = 10
 
@@ -53,8 +55,16 @@ def draw_surprisal(rows: Sequence[Row], folder: Path, stem: str) -> str:
     panels[0].set_ylabel("bits per token, lower is better")
     _legend(panels[0])
     save(figure, folder, stem)
-    words = [_in_words(label_of(row, rows), costs_of(row, kinds[0])) for row in shown]
-    return f"Bits per token by {' and by '.join(_PANELS[kind] for kind in kinds)}. {'; '.join(words)}."
+    told = []
+    for kind in kinds:
+        words = [_in_words(label_of(row, rows), costs_of(row, kind)) for row in shown[:_MOST_TOLD]]
+        told.append(f"By {_PANELS[kind]}: {'; '.join(words)}.")
+    others = f" The other lines: {wording.listed(names)}." if (names := _names(shown[_MOST_TOLD:], rows)) else ""
+    return f"Bits per token. {' '.join(told)}{others}"
+
+
+def _names(shown: Sequence[Row], rows: Sequence[Row]) -> list[str]:
+    return [label_of(row, rows) for row in shown]
 
 
 def draw_calibration(rows: Sequence[Row], folder: Path, stem: str) -> str:

@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.profiled import N_BINS, Bucket, Confidence, Profile, SortedBy
+from bench.profiled import N_BINS, Bucket, Confidence, Profile, Sample, SortedBy
 from bench.report.rows import Row, mean, ranked
 
 OOV = "OOV"
 SUMS_TO_ONE = "probability.sums_to_one"
+_FEW_TOKENS = 100
 # least and largest value of a bucket
 Bounds = tuple[int | None, int | None]
 
@@ -53,19 +54,38 @@ def chosen(rows: Sequence[Row], most: int) -> list[Row]:
 
 
 def costs_of(row: Row, kind: SortedBy) -> dict[Bounds, Cost]:
-    """What tokens of each bucket cost a row, by the bucket's bounds; empty where its records do not tell."""
+    """What tokens of each bucket cost a row, by the bucket's bounds; empty where its records do not tell.
+
+    Places in a document that have few tokens in all, as the first ones of a single document, are joined.
+    """
     found = [dict(profile.sorted_tokens()).get(kind, ()) for profile in profiles_of(row)]
     by_bounds: dict[Bounds, list[Bucket]] = {}
     for bucket in (bucket for buckets in found for bucket in buckets):
         by_bounds.setdefault((bucket.low, bucket.high), []).append(bucket)
-    return {
-        bounds: Cost(
+    costs = [
+        Cost(
             bounds=bounds,
             n_tokens=same[0].n_tokens,
             nats=math.fsum(math.inf if bucket.nats is None else bucket.nats for bucket in same) / len(same),
         )
         for bounds, same in sorted(by_bounds.items(), key=lambda item: _place(item[0]))
-    }
+    ]
+    return {cost.bounds: cost for cost in (_joined(costs) if kind == "position" else costs)}
+
+
+def _joined(costs: Iterable[Cost]) -> list[Cost]:
+    """Neighbours in one until there are enough tokens in it to say something; what is left at the end stands alone."""
+    found: list[Cost] = []
+    for cost in costs:
+        if found and found[-1].n_tokens < _FEW_TOKENS:
+            before = found.pop()
+            cost = Cost(
+                bounds=(before.bounds[0], cost.bounds[1]),
+                n_tokens=before.n_tokens + cost.n_tokens,
+                nats=before.nats + cost.nats,
+            )
+        found.append(cost)
+    return found
 
 
 def _place(bounds: Bounds) -> int:
@@ -107,6 +127,29 @@ def confidences_of(row: Row) -> tuple[Confidence, ...]:
         )
         for n in range(N_BINS)
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """First choices: the mean of their probabilities, and the share of them that came, 0 to 1."""
+
+    mean_confidence: float
+    accuracy: float
+
+
+def guesses_of(row: Row) -> Guesses | None:
+    """Over the tokens of all bins; None without any."""
+    bins = confidences_of(row)
+    n_tokens = sum(one.n_tokens for one in bins)
+    if not n_tokens:
+        return None
+    sure, right = (math.fsum(getattr(one, name) for one in bins) / n_tokens for name in ("p_sum", "n_right"))
+    return Guesses(mean_confidence=sure, accuracy=right)
+
+
+def sample_of(row: Row) -> Sample | None:
+    """That of the first seed that has one."""
+    return next((profile.sample for profile in profiles_of(row) if profile.sample is not None), None)
 
 
 def calibration_error_of(row: Row) -> float | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bench.records import CorpusFacts, Environment, RunInfo, TrialSpec
 from bench.report import notices, wording
+from bench.report.limits import length_of, memory_limit, networks_of, time_limit
 from bench.report.reading import Run
 from bench.report.sheets import Sheet
 from bench.report.tried import configurations
@@ -28,7 +29,7 @@ def provenance_sheets(run: Run) -> list[Sheet]:
         *_load(run),
         ("thread variables of the trials", _thread_variables(run)),
     ]
-    sheets = [_pairs_sheet("what was asked", _asked(info)), _pairs_sheet("run and machine", rows)]
+    sheets = [_pairs_sheet("what was asked", _asked(info)), _models(info), _pairs_sheet("run and machine", rows)]
     corpora = corpora_of(run)
     return [*sheets, *[_corpus_sheet(facts, corpora) for facts in corpora]]
 
@@ -36,20 +37,21 @@ def provenance_sheets(run: Run) -> list[Sheet]:
 def _asked(info: RunInfo) -> list[tuple[str, str]]:
     """The plan in words: a command line may name a file, or leave to defaults, what decided the figures."""
     plan = info.plan
-    networks = [trial for trial in plan if trial.family == "neural"]
+    networks = networks_of(plan)
+    seeds = sorted({trial.seed for trial in networks})
     quick = " (--quick)" if notices.is_quick(plan) else ""
     rows = [
         ("trials", f"{len(plan):,}"),
         ("models", _each(wording.isolated(trial.model) for trial in plan)),
         ("devices", _each(trial.device for trial in plan)),
-        ("training of each network", f"{_each(map(_length, networks))}{quick}"),
-        ("seeds of each network", _each(str(seed) for seed in sorted({trial.seed for trial in networks}))),
+        ("training of each network", f"{_each(map(length_of, networks))}{quick}"),
+        ("seeds of each network", f"{len(seeds)} ({_each(map(str, seeds))})" if seeds else ""),
         ("fractions of the training text", _each(map(wording.fraction, info.train_fractions))),
         ("targets given", _each(f"perplexity {level:g}" for level in info.target_perplexities)),
         ("executor", info.executor),
         ("threads per trial", str(info.threads)),
-        ("time limit of each trial", _each(_limit(trial.time_limit_s, wording.seconds) for trial in plan)),
-        ("memory limit of each trial", _each(_limit(trial.memory_limit_bytes, wording.size) for trial in plan)),
+        ("time limit of each trial", _limits(plan, time_limit)),
+        ("memory limit of each trial", _limits(plan, memory_limit)),
     ]
     return [(what, value or wording.NOT_AVAILABLE) for what, value in rows]
 
@@ -59,19 +61,33 @@ def _each(values: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(values))
 
 
-def _length(trial: TrialSpec) -> str:
-    """How long a network is trained; of several limits, the one that is reached first ends it."""
-    steps = None if trial.max_steps is None else f"{trial.max_steps:,}"
-    given = {"s": _brief(trial.budget_s), "epochs": _brief(trial.epochs), "steps": steps}
-    return " or ".join(f"{value} {unit}" for unit, value in given.items() if value is not None)
+def _limits(plan: Sequence[TrialSpec], of: Callable[[TrialSpec], str]) -> str:
+    """Limits of all trials; where those of networks, whose training needs time, are others, they stand apart."""
+    networks = networks_of(plan)
+    trained, others = _each(map(of, networks)), _each(of(trial) for trial in plan if trial not in networks)
+    return f"{others}; of networks {trained}" if trained and others and trained != others else trained or others
 
 
-def _brief(value: float | None) -> str | None:
-    return None if value is None else f"{value:g}"
+def _models(info: RunInfo) -> Sheet:
+    """What each model is, and every option that it had, those typed and those that it took by itself."""
+    models = {trial.model: trial for trial in info.plan}
+    rows = [
+        (wording.isolated(name), info.descriptions.get(name, ""), _options(trial.options))
+        for name, trial in models.items()
+    ]
+    return Sheet(
+        caption="models",
+        headers=("model", "what it is", "options"),
+        align="lll",
+        rows=rows,
+        notes=["options that are off (none, false or 0) are left out; run.json has all"],
+    )
 
 
-def _limit(value: float | None, show: Callable[[float], str]) -> str:
-    return "none" if value is None else show(value)
+def _options(options: Mapping[str, object]) -> str:
+    return ", ".join(
+        name if value is True else f"{name}={value}" for name, value in options.items() if value and value != "none"
+    )
 
 
 def _machine(environment: Environment) -> list[tuple[str, str]]:

@@ -288,7 +288,7 @@ def _speed_columns(rows: Sequence[Row]) -> list[Column]:
         _column("training tokens/s", "train_tokens_per_s", wording.count),
         ("scoring tokens/s", marked("eval_tokens_per_s", wording.count)),
         ("next token, µs", marked("next_token_us", wording.rounded)),
-        _column("99th percentile, µs", "next_token_us_p99", wording.rounded),
+        _column("p99, µs", "next_token_us_p99", wording.rounded),
         ("kernel", lambda summary: str(summary["kernel"] or wording.NOT_AVAILABLE)),
     ]
 

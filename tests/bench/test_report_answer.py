@@ -53,6 +53,16 @@ def test_a_winner_that_is_a_network_is_held_against_counting_and_the_clock(tmp_p
     assert re.fullmatch(r"mlp is 20\.\d % below kn5 \(95 % interval \d\S* % to \d\S* %\)\.", notes)
 
 
+def test_how_long_networks_were_trained_is_told(tmp_path: Path) -> None:
+    two = [ok(trial("mlp", budget_s=15.0), 4.0), ok(trial("gru-scratch", budget_s=15.0), 4.4)]
+    _, notes = told_of(tmp_path / "same", [ok(trial("kn5"), 5.0), *two])
+    assert "Each neural model was trained for 15 s. Each neural model ran with one seed" in notes
+    _, notes = told_of(tmp_path / "other", [*two, ok(trial("rnn-scratch", max_steps=2000), 4.8)])
+    assert "Each neural model was trained for 15 s or 2,000 steps." in notes
+    _, notes = told_of(tmp_path / "one", [ok(trial("kn5"), 5.0), two[0]])
+    assert notes.endswith("mlp was trained for 15 s.")
+
+
 @pytest.mark.parametrize(
     ("kn5", "told"),
     [(4.0, "kn5 is not significantly worse, all others are."), (3.0, "; every other model is significantly worse.")],

@@ -233,8 +233,8 @@ def sized_page(tmp_path: Path) -> Path:
         [name, wording.size(n_bytes), wording.seconds(30.0 + n), f"{10 * (n + 1)} (90)", wording.percent(0.1 + 0.2 * n)]
         for n, (name, n_bytes) in enumerate(FILES.items())
     ]
-    first = sheet(["model", "size", "training", "next token, µs (99th percentile)", "top-1"], "nrrrr", rows)
-    again = sheet(["model", "99th percentile, µs", "size"], "nrr", [[name, "20", "1 B"] for name in (*FILES, "other")])
+    first = sheet(["model", "size", "training", "next token, µs (p99)", "top-1"], "nrrrr", rows)
+    again = sheet(["model", "p99, µs", "size"], "nrr", [[name, "20", "1 B"] for name in (*FILES, "other")])
     notes = sheet(["what", "value"], "ll", [["size", "1 B"]])
     return page_of(tmp_path, first, again, notes, kinds={"small": "counting", "big": "neural adaptive"})
 
@@ -251,7 +251,7 @@ SHOWN_BY = (
     ("training<0.51min", {"small"}),
     ("next-token<0.025ms", {"small", "big"}),
     ("nexttoken<=30", {"small", "big", "tiny"}),
-    ("99th<25us", {*FILES, "other"}),
+    ("p99<25us", {*FILES, "other"}),
     ("top-1>40%", {"tiny", "unsized"}),
     ("top-1>40", {"tiny", "unsized"}),
     ("neural", {"big"}),

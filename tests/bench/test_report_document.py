@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench.records import Energy, Figure, TrialRecord
+from bench.records import RULES_VERSION, Energy, Figure, TrialRecord
 from bench.report import plots
 from bench.report.build import build_report
 from bench.report.document import Document, Quantity
 from bench.report.tables import SUMMARY_COLUMNS
+from tests.bench.profiled import TOKENS, passage, with_profile
 from tests.bench.synthetic import facts, failed, ok, trial, usual, write
 
 
@@ -114,7 +115,52 @@ def test_the_provenance_is_that_of_the_run(tmp_path: Path) -> None:
     found = document.provenance
     assert (found.command, found.seeds, found.reused) == ("python -m bench.run --models kn5,mlp", (0, 1), (reused,))
     assert found.environment.git_commit == "0123456789abcdef"
-    assert document.rules_version == 1
+    assert document.rules_version == RULES_VERSION
+
+
+def test_profiles_are_there_as_the_report_has_them(tmp_path: Path) -> None:
+    kn5 = with_profile(ok(trial("kn5"), 4.4), passage=passage(model_orders=(3,) * len(TOKENS)))
+    none = ok(trial("old"), 5.0)
+    (text,) = built(tmp_path, [kn5, with_profile(ok(trial("mlp"), 4.8)), none]).texts
+    first, _, last = (row.profile for row in text.rows)
+    assert last is None
+    assert text.passage is not None
+    assert (text.passage.start, text.passage.tokens) == (0, TOKENS)
+    assert first is not None
+    assert first.seen is not None
+    # 0.25 nats more for each token
+    assert first.seen.bits == pytest.approx([0.25 * at / math.log(2) for at in range(len(TOKENS))])
+    assert (first.seen.matched_order[0], first.seen.likeliest[0], first.seen.likeliest_p[0]) == (3, "e", 0.5)
+    assert {kind: [cost.n_tokens for cost in costs] for kind, costs in first.costs.items()} == {
+        "frequency": [2_000, 18_000],
+        "position": [2_000, 18_000],
+        "order": [2_000, 18_000],
+    }
+    # 200 predictions: 0.735 sure on average, 0.5 right; |97 - 50| of 200 off
+    assert (first.calibration_error, first.mean_confidence, first.accuracy) == pytest.approx((0.235, 0.735, 0.5))
+    assert sum(one.n_tokens for one in first.confidences) == 200
+    assert first.sums_to_one == "passed"
+    assert first.sample is not None
+    assert first.sample.text == " said unto noah\nand"
+
+
+def test_what_a_profile_holds_impossible_is_null(tmp_path: Path) -> None:
+    mle = with_profile(
+        ok(trial("mle", family="counting"), 4.0, infinite_blocks=10), passage=passage(nats=(None,) * len(TOKENS))
+    )
+    (text,) = built(tmp_path, [mle]).texts
+    found = text.rows[0].profile
+    assert found is not None
+    assert found.seen is not None
+    assert found.seen.bits == (None,) * len(TOKENS)
+    assert found.costs["frequency"][0].bits_per_token == Quantity(infinite=True, reason="impossible tokens")
+
+
+def test_tokens_that_no_encoding_has_are_still_json(tmp_path: Path) -> None:
+    tokens = ("\ud800", "a", "\u2028")
+    (text,) = built(tmp_path, [with_profile(ok(trial("kn5"), 4.4), passage=passage(tokens))]).texts
+    assert text.passage is not None
+    assert text.passage.tokens[1:] == tokens[1:]
 
 
 def test_a_quantity_without_value_says_why() -> None:

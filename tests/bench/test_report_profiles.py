@@ -17,7 +17,7 @@ from bench import run as run_module
 from bench.executor.local import LocalExecutor
 from bench.executor.protocol import Ended, Event, Started
 from bench.measure import Trial
-from bench.profiled import Sample
+from bench.profiled import Bucket, Sample
 from bench.records import TrialRecord, TrialSpec
 from bench.report import plots
 from bench.report.build import build_report
@@ -207,6 +207,26 @@ def test_seeds_are_joined(tmp_path: Path) -> None:
     assert {line["seed"] for line in table(tmp_path, "surprisal")} == {"0", "1"}
 
 
+@pytest.mark.usefixtures("no_plots")
+def test_places_of_few_tokens_are_joined_where_they_are_read_and_apart_in_the_table(tmp_path: Path) -> None:
+    record = ok(trial("kn5"), 4.4)
+    assert record.measured is not None
+    n_tokens, nats = record.measured.test.n_tokens, record.measured.test.nll_nats.value
+    assert nats is not None
+    places = (
+        Bucket(low=1, high=1, n_tokens=1, nats=10.0),
+        Bucket(low=2, high=3, n_tokens=98, nats=89.0),
+        Bucket(low=4, high=7, n_tokens=n_tokens - 104, nats=nats - 99.0),
+        Bucket(low=8, high=15, n_tokens=5, nats=0.0),
+    )
+    text = part(reported(tmp_path, [with_profile(record, by_position=places)]), "Where models differ")
+    lines = text.split("by its place in the document")[1].split("bits per token")[0].splitlines()
+    rows = [line.split(" | ")[:2] for line in lines if re.match(r"\| \d", line)]
+    # 99 tokens are too few: the next ones stand with them
+    assert rows == [["| 1-7", f"{n_tokens - 5:,}"], ["| 8-15", "5"]]
+    assert [row["low"] for row in table(tmp_path, "surprisal") if row["sorted_by"] == "position"] == ["1", "2", "4", "8"]
+
+
 # --- the passage in colour
 
 
@@ -367,7 +387,7 @@ def test_both_plots_are_drawn_and_rebuilt_to_the_same_bytes(tmp_path: Path, monk
     monkeypatch.setattr(plots, "PLOTS", own)
     records = [*two(), with_profile(ok(trial("mle", family="counting"), 3.0, infinite_blocks=9))]
     text = reported(tmp_path, records)
-    assert "![Bits per token by times in the training text" in part(text, "Where models differ")
+    assert "![Bits per token. By times in the training text: " in part(text, "Where models differ")
     assert "kn5: OOV " in text
     assert "![Reliability curves of the first choices; expected calibration error: kn5 23.5 %" in text
     files = [*tmp_path.glob("tables/*.csv"), *tmp_path.glob("plots/*"), *tmp_path.glob("report.*")]

@@ -47,13 +47,13 @@ def test_the_provenance_tells_what_was_asked(tmp_path: Path) -> None:
         "models": "kn5, mlp",
         "devices": "cpu",
         "training of each network": "15 s",
-        "seeds of each network": "0, 1",
+        "seeds of each network": "2 (0, 1)",
         "fractions of the training text": "1",
         "targets given": "perplexity 5.5",
         "executor": "ray",
         "threads per trial": "2",
-        "time limit of each trial": "600 s, 645 s",
-        "memory limit of each trial": "none, 512 MiB",
+        "time limit of each trial": "600 s; of networks 645 s",
+        "memory limit of each trial": "none; of networks 512 MiB",
     }
 
 
@@ -74,6 +74,19 @@ def test_the_provenance_tells_how_long_networks_were_trained(
 def test_without_networks_nothing_is_said_of_their_training(tmp_path: Path) -> None:
     found = asked_in(tmp_path, [ok(trial("kn5"), 4.4)])
     assert found["training of each network"] == found["seeds of each network"] == "n/a"
+
+
+def test_each_model_comes_with_what_it_is_and_the_options_that_it_had(tmp_path: Path) -> None:
+    options = {"hidden": 8, "lr": 0.5, "tie": True, "locked": False, "dropout": 0.0, "bits": None, "adapt": "none"}
+    seeds = [ok(trial("mlp:tie=true", seed=seed, options=options), 5.0) for seed in (0, 1)]
+    told = {"kn5": "interpolated | modified Kneser-Ney"}
+    text = report_in(tmp_path, [ok(trial("kn5", options={"order": 5}), 4.4), *seeds], descriptions=told)
+    table = text.split("## Provenance")[1].split("models:\n")[1].split("run and machine")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    assert rows == [
+        "| kn5 | interpolated \\| modified Kneser-Ney | order=5 |",
+        "| mlp:tie=true |  | hidden=8, lr=0.5, tie |",
+    ]
 
 
 def report_in(folder: Path, records: list[TrialRecord], **changes: Any) -> str:

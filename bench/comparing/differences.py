@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.comparing.conditions import commit_of, machines_of
+from bench.comparing.naming import few_of, shortened
 from bench.environment import THREAD_VARIABLES
 from bench.records import CorpusFacts, Environment, TrialSpec
 from bench.report import notices, wording
@@ -18,9 +20,6 @@ FILE_OPTIONS = {
     PACKAGES_SHA256: "the code of the package it comes from",
 }
 _NONE = "none"
-_DIGITS = 12
-# more names than this are counted instead of listed
-_MAX_NAMES = 4
 
 Value = str | int | float | bool | None
 
@@ -67,7 +66,7 @@ def _lacking(what: str, names: Sequence[Sequence[str]]) -> Iterator[Difference]:
     """What one run has and the other has not."""
     only = [[name for name in own if name not in other] for own, other in (names, names[::-1])]
     if any(only):
-        before, after = (_listed(some) if some else _NONE for some in only)
+        before, after = (few_of(some) if some else _NONE for some in only)
         yield Difference(what=f"{what} that the other run lacks", before=before, after=after)
 
 
@@ -96,12 +95,12 @@ _ASKED: Mapping[str, Callable[[_Side], str]] = {
 }
 
 _TEXT: Mapping[str, Callable[[CorpusFacts], str]] = {
-    "sha256": lambda facts: facts.sha256[:_DIGITS],
+    "sha256": lambda facts: shortened(facts.sha256),
     "tokens": lambda facts: facts.tokenizer,
     "normaliser": lambda facts: facts.normalize,
     "documents": lambda facts: facts.documents,
     "min_freq": lambda facts: str(facts.min_freq),
-    "vocabulary": lambda facts: f"{facts.n_symbols:,} symbols ({facts.vocab_fingerprint[:_DIGITS]})",
+    "vocabulary": lambda facts: f"{facts.n_symbols:,} symbols ({shortened(facts.vocab_fingerprint)})",
     "tokens in training, validation, test": lambda facts: " / ".join(
         f"{n:,}" for n in (facts.n_train_tokens, facts.n_valid_tokens, facts.n_test_tokens)
     ),
@@ -117,10 +116,7 @@ _MACHINE: Mapping[str, Callable[[Environment], str | None]] = {
     "CUDA": lambda machine: machine.cuda,
     "cuDNN": lambda machine: machine.cudnn,
     "Python": lambda machine: machine.python,
-    "commit": lambda machine: (
-        machine.git_commit
-        and f"{machine.git_commit[:_DIGITS]}{' with uncommitted changes' if machine.git_dirty else ''}"
-    ),
+    "commit": commit_of,
 }
 
 
@@ -144,7 +140,7 @@ def _of_options(models: Sequence[str], first: _Side, second: _Side) -> Iterator[
             if before != after and option not in FILE_OPTIONS:
                 found.setdefault((option, before, after), []).append(model)
     for (option, before, after), changed in found.items():
-        yield Difference(what=f"{option} of {_listed(changed)}", before=before, after=after)
+        yield Difference(what=f"{option} of {few_of(changed)}", before=before, after=after)
 
 
 def _options_of(model: str, plan: Sequence[TrialSpec]) -> dict[str, str]:
@@ -165,10 +161,10 @@ def _shown(value: Value) -> str:
 
 def _environment_of(run: Run) -> dict[str, str]:
     """What is known of the machines that a run's trials had, by what it is of."""
-    machines = [record.environment for record in run.records if record.environment] or [run.info.environment]
+    machines = machines_of(run)
     libraries = sorted({name for machine in machines for name in machine.versions})
     variables = sorted({name for machine in machines for name in machine.thread_variables} - set(THREAD_VARIABLES))
-    codes = (trial.code_sha256[:_DIGITS] for trial in run.info.plan if trial.code_sha256)
+    codes = (shortened(trial.code_sha256) for trial in run.info.plan if trial.code_sha256)
     loads = [machine.load_1min for machine in machines if machine.load_1min is not None]
     return {
         **{what: _each(filter(None, map(value, machines))) for what, value in _MACHINE.items()},
@@ -186,9 +182,3 @@ def _each(values: Iterable[str], between: str = ", ") -> str:
 
 def _in_order(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [wording.isolated(name) for name in names[:_MAX_NAMES]]
-    more = len(names) - len(shown)
-    return wording.listed([*shown, f"{more} more"] if more else shown)

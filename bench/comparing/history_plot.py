@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from bench.comparing.history import Entry, History, Line, Point, segments_of
 from bench.report import content, wording
 from bench.report.answer import label_of
+from bench.report.build import MOST_DRAWN
 from bench.report.drawing import (
     COUNTING_COLOUR,
     Style,
@@ -23,6 +24,7 @@ from bench.report.drawing import (
     style_sheet,
     styles,
 )
+from bench.report.front import LARGEST
 
 _WIDTH_IN = 8.4
 _LEAST_HEIGHT_IN = 4.2
@@ -30,8 +32,6 @@ _LEAST_HEIGHT_IN = 4.2
 _LINE_IN = 0.23
 # more lines than this cannot be told apart: those of the best latest figures are drawn
 _MAX_LINES = 16
-# nobody looks through the plots of more texts
-_MOST_DRAWN = 12
 # more dates than this do not stand side by side
 _MAX_DATES = 8
 # intervals of several models stand side by side within this part of the way from one run to the next
@@ -40,8 +40,6 @@ _ASIDE = 0.24
 _WIDE = 3.0
 # how figures are shown whose axes have plain numbers: rounded, those of a narrow range would seem unevenly spaced
 _AS_THEY_ARE = (wording.perplexity, wording.rounded, wording.seconds)
-# beyond it, limits of axes leave the range of floats
-_LARGEST = 1e100
 
 Look = tuple[str, Style, Line]
 
@@ -49,7 +47,7 @@ Look = tuple[str, Style, Line]
 def draw_history(history: History, folder: Path) -> tuple[dict[str, content.Figure], list[str]]:
     """Draw a plot for each text into a folder: those that came out, by text, and a warning for each that did not."""
     figures, warnings = {}, []
-    for number, (title, lines) in enumerate(list(history.by_text.items())[:_MOST_DRAWN], start=1):
+    for number, (title, lines) in enumerate(list(history.by_text.items())[:MOST_DRAWN], start=1):
         stem = f"history-{number}"
         try:
             with style_sheet():
@@ -61,8 +59,8 @@ def draw_history(history: History, folder: Path) -> tuple[dict[str, content.Figu
         if alt:
             shown = f"{history.metric.name}, run by run"
             figures[title] = content.Figure(stem=stem, title=shown, alt=alt, group=lines[0].row.group)
-    if len(history.by_text) > _MOST_DRAWN:
-        warnings.append(f"plots are there for {_MOST_DRAWN} of {len(history.by_text)} texts; the tables have all")
+    if len(history.by_text) > MOST_DRAWN:
+        warnings.append(f"plots are there for {MOST_DRAWN} of {len(history.by_text)} texts; the tables have all")
     return figures, warnings
 
 
@@ -108,12 +106,12 @@ def _latest(line: Line) -> float:
 
 
 def _fits(point: Point) -> bool:
-    return point.value is not None and abs(point.value) < _LARGEST
+    return point.value is not None and abs(point.value) < LARGEST
 
 
 def _scale(axes: Axes, history: History, points: Sequence[Point]) -> None:
     """An axis that shows small changes as small and none of the figures outside."""
-    values = [value for point in points for value in (point.value or 0.0, *(point.span or ())) if abs(value) < _LARGEST]
+    values = [value for point in points for value in (point.value or 0.0, *(point.span or ())) if abs(value) < LARGEST]
     low, high = min(values), max(values)
     show = "{:,.6g}".format if history.metric.show in _AS_THEY_ARE else history.metric.show
     if low > 0 and high / low > _WIDE:

@@ -1,4 +1,4 @@
-"""What runs are called: by the names of their folders, never by the folders that these lie in."""
+"""What things are called: runs by the names of their folders, never by those that these lie in; hashes, numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+from bench.report import wording
+
+_DIGITS = 12
+# more names than this are counted instead of listed
+_MAX_NAMES = 4
 
 
 def shown_path(path: Path | str) -> str:
@@ -27,3 +33,20 @@ def names_of(folders: Sequence[Path]) -> list[str]:
         seen[name] += 1
         numbered.append(f"{name} ({seen[name]})" if counts[name] > 1 else name)
     return numbered
+
+
+def shortened(digest: str) -> str:
+    """As much of a hash as tells it from others."""
+    return digest[:_DIGITS]
+
+
+def few_of(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
+    shown = [wording.isolated(name) for name in names[:_MAX_NAMES]]
+    more = len(names) - len(shown)
+    return wording.listed([*shown, f"{more} more"] if more else shown)
+
+
+def counted(n: int, what: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -19,17 +19,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from bench.comparing.metrics import METRICS, Blocks, Metric, Show
+from bench.comparing.pairing import UNITS, Couple, shared_unit
 from bench.report import notices
-from bench.report.across import Unit, bits_of, pieces_of, pieces_test
+from bench.report.across import bits_of, pieces_test
 from bench.report.rows import Row
-from bench.stats import PairTest, Verdict, holm, paired_test, unpaired_test
+from bench.stats import PairTest, Verdict, holm, unpaired_test
 
 Judgement = Literal["better", "worse", "within noise", "not judged", "same"]
 
-_UNITS: Sequence[Unit] = ("byte", "char")
 _FROM_VERDICT: Mapping[Verdict, Judgement] = {"a": "worse", "b": "better", "~": "within noise"}
 
 ONE_SEED = "one seed"
@@ -41,15 +39,15 @@ NO_RATIO = "no ratio"
 MISSING = "in one run only"
 # what stands under the tables for each judgement and remark that is in them
 LEGEND: Mapping[str, str] = {
-    "better": "the second run's figure is better by more than noise",
-    "worse": "the second run's figure is worse by more than noise",
+    "better": "the second run's figure is better by more than noise, or infinite no longer",
+    "worse": "the second run's figure is worse by more than noise, or has become infinite",
     "within noise": "the tests find no difference: perplexities and bits are tested over the blocks of the test text, "
     "all else over processes (one a seed), both corrected for the number of tests (Holm)",
     "same": "equal to the last digit",
     ONE_SEED: "what was judged are these two trained models; another seed or, under a budget of seconds, a busier "
     "machine may make as much of a difference",
     ONE_PROCESS: "not judged, since nothing tells how one process differs from the next; --seeds 5 gives each network "
-    "five (counting models run once)",
+    "five (counting models, and those that are read, run once)",
     BUSY: "something else kept the machine or the device busy during one of the runs: times are not judged, and "
     "perplexities under a budget of seconds may be worse for that alone",
     BY_BUDGET: "the seconds of training were given, not measured",
@@ -95,7 +93,7 @@ class _Figure:
     remark: str = ""
 
 
-def changes_of(couples: Sequence[tuple[Row, Row]], asked: Collection[str] = ()) -> list[Change]:
+def changes_of(couples: Sequence[Couple], asked: Collection[str] = ()) -> list[Change]:
     """The figures of each pair of rows, judged; those of a row stand together.
 
     Args:
@@ -113,38 +111,25 @@ def changes_of(couples: Sequence[tuple[Row, Row]], asked: Collection[str] = ()) 
     return sorted(changes, key=lambda change: place[id(change.row)])
 
 
-def changes_across(couples: Sequence[tuple[Row, Row]]) -> list[Change]:
+def changes_across(couples: Sequence[Couple]) -> list[Change]:
     """The bits of each pair of rows that cut one text in different ways, where both have bits per one unit."""
-    figures = [figure for a, b in couples if (figure := _bits(a, b)) is not None]
-    return list(_judged(figures))
+    return list(_judged([figure for a, b in couples if (figure := _bits(a, b)) is not None]))
 
 
 def _metrics_for(a: Row, b: Row, asked: Collection[str]) -> list[Metric]:
     """The usual figures and those asked for; bits stand for a perplexity that neither has, as of a compressor."""
     keys = set(asked)
     if a.test_perplexity is None and b.test_perplexity is None:
-        keys |= {f"bits_per_{unit}" for unit in _UNITS if bits_of(a, unit) is not None}
+        keys |= {f"bits_per_{unit}" for unit in UNITS if bits_of(a, unit) is not None}
     return [metric for metric in METRICS.values() if metric.is_usual or metric.key in keys]
 
 
 def _bits(a: Row, b: Row) -> _Figure | None:
     """Bits per byte, or per character, tested over the pieces of text that both rows share."""
-    for unit in _UNITS:
-        before, after = bits_of(a, unit), bits_of(b, unit)
-        if before is None or after is None:
-            continue
-        of_a, of_b = pieces_of(a, unit), pieces_of(b, unit)
-        test = pieces_test(of_a, of_b) if of_a is not None and of_b is not None else None
-        return _Figure(
-            row=a,
-            metric=METRICS[f"bits_per_{unit}"],
-            name=f"bits/{unit}, {a.group.tokenizer} and {b.group.tokenizer}",
-            before=before,
-            after=after,
-            test=test,
-            remark=", ".join(_doubts(a, b)) if test else NO_TEST,
-        )
-    return None
+    unit = shared_unit(a, b)
+    if unit is None:
+        return None
+    return _figure_of(METRICS[f"bits_per_{unit}"], a, b, f"bits/{unit}, {a.group.tokenizer} and {b.group.tokenizer}")
 
 
 def _judged(figures: Sequence[_Figure]) -> Iterator[Change]:
@@ -168,26 +153,43 @@ def _judged(figures: Sequence[_Figure]) -> Iterator[Change]:
         )
 
 
-def _figure_of(metric: Metric, a: Row, b: Row) -> _Figure | None:
-    """A figure of two rows with the test that it is judged by; None where neither has it."""
+def _figure_of(metric: Metric, a: Row, b: Row, name: str = "") -> _Figure | None:
+    """A figure of two rows with the test that it is judged by; None where neither has it.
+
+    Args:
+        name: what it is called here, where that is not the metric's own name.
+    """
     before, after = metric.value(a), metric.value(b)
     if before is None and after is None:
         return None
-    test, remark = None, ""
+    test, remark, untested = None, "", _without_test(metric, before, after)
     if before is None or after is None:
         remark = MISSING
-    elif before != after:
+    elif untested == "not judged":
         test, remark = _tested(metric, a, b)
+    elif untested != "same":
+        remark = ", ".join(_doubts(a, b))
     return _Figure(
         row=a,
         metric=metric,
-        name=metric.name,
+        name=name or metric.name,
         before=before,
         after=after,
         test=test,
-        untested="same" if before == after else "not judged",
+        untested=untested,
         remark=remark,
     )
+
+
+def _without_test(metric: Metric, before: float | None, after: float | None) -> Judgement:
+    """What needs no test: equal figures, and one that is infinite in one run, where something became impossible."""
+    if before is None or after is None:
+        return "not judged"
+    if before == after:
+        return "same"
+    if math.isinf(before) == math.isinf(after):
+        return "not judged"
+    return "worse" if math.isinf(after) == metric.lower_is_better else "better"
 
 
 def _tested(metric: Metric, a: Row, b: Row) -> tuple[PairTest | None, str]:
@@ -202,15 +204,13 @@ def _tested(metric: Metric, a: Row, b: Row) -> tuple[PairTest | None, str]:
 
 def _paired(a: Blocks | None, b: Blocks | None) -> PairTest | None:
     """The test over the blocks that both share; None where they were cut otherwise, or are too few."""
-    if a is None or b is None or a[1].shape != b[1].shape or not np.allclose(a[1], b[1], rtol=1e-9, atol=1e-6):
-        return None
-    test = paired_test(a[0], b[0], a[1])
-    return test if test.p is not None else None
+    test = pieces_test(a, b) if a is not None and b is not None else None
+    return test if test is not None and test.p is not None else None
 
 
 def _doubts(a: Row, b: Row) -> Iterator[str]:
     """What the blocks of the test text cannot tell: how another training would have ended."""
-    if a.family == "neural" and min(len(a.fine), len(b.fine)) == 1:
+    if a.family == "neural" and a.is_trained and min(len(a.fine), len(b.fine)) == 1:
         yield ONE_SEED
     if _has_budget(a, b) and (_is_busy(a) or _is_busy(b)):
         yield BUSY

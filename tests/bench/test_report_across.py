@@ -280,9 +280,43 @@ def test_what_has_the_same_tokens_is_compared_with_that(tmp_path: Path) -> None:
     assert not [change for change in found.changes if change.metric.startswith("bits/")]
 
 
-def test_two_runs_on_other_texts_have_nothing_in_common(tmp_path: Path) -> None:
+def test_other_tokens_of_another_text_are_not_compared_by_bits(tmp_path: Path) -> None:
+    found = compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0, sha256="cd" * 32)])
+    assert found.changes == []
+    (refusal,) = found.refusals
+    assert refusal.reason.startswith("the second run has another text and ")
+
+
+def test_two_runs_of_no_text_of_one_name_have_nothing_in_common(tmp_path: Path) -> None:
+    other = facts("kjv")
     with pytest.raises(InputError, match="have nothing that can be compared"):
-        compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0, sha256="cd" * 32)])
+        compared(tmp_path, [scored("kn5", "char", 2.2)], [ok(trial("kn5", corpus=other), 4.4, corpus=other)])
+
+
+def test_bits_that_are_equal_under_other_tokens_are_the_same(tmp_path: Path) -> None:
+    one, other = scored("kn5", "char", 2.2), scored("kn5", "word", 2.0)
+    assert one.measured is not None
+    found = compared(tmp_path, [one], [other.model_copy(update={"measured": one.measured})])
+    assert [(change.judgement, change.remark) for change in found.changes] == [("same", "")]
+
+
+def test_bits_over_a_single_piece_are_not_judged_and_it_is_said_why(tmp_path: Path) -> None:
+    both = [[scored("kn5", tokens, bits, sizes=[BYTES])] for tokens, bits in (("char", 2.2), ("word", 2.0))]
+    found = compared(tmp_path, *both)
+    assert [(change.judgement, change.remark) for change in found.changes] == [("not judged", NO_TEST)]
+
+
+def test_other_tokens_without_bits_are_refused_with_the_reason(tmp_path: Path) -> None:
+    one, other = scored("kn5", "char", 2.2), scored("kn5", "word", 2.0)
+    assert other.measured is not None
+    none = Figure.of(None, "the tokens lose some of the text")
+    test = other.measured.test.model_copy(update={"bits_per_byte": none, "bits_per_char": none})
+    without = other.model_copy(update={"measured": other.measured.model_copy(update={"test": test})})
+    (refusal,) = compared(tmp_path, [one], [without]).refusals
+    assert refusal.reason == (
+        "the second run has another vocabulary and another tokenizer, and no bits per byte or character are known of "
+        "both"
+    )
 
 
 def test_unlike_pieces_are_shown_and_not_judged(tmp_path: Path) -> None:

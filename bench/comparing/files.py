@@ -15,7 +15,7 @@ from bench.records import Recorded
 from bench.report.content import Figure, Report
 from bench.sealed import read_json
 from bench.store import StoreError, WriteError, write_atomically
-from lmzoo.errors import CorruptFileError, missing_library
+from lmzoo.errors import CorruptFileError, StorageError, missing_library
 from lmzoo.files import require_writable
 
 # behind the page: by it the next comparison knows that it may write here
@@ -26,14 +26,17 @@ _KINDS = ("comparison", "history")
 def require_free(page: Path | None, records: Path | None) -> None:
     """Raise unless both files can be written and hold nothing but an earlier comparison; nothing is changed.
 
-    Raises `StoreError`, `StorageError` where the system refuses, and `MissingLibraryError` for a page without Jinja2.
+    Raises `StoreError`, `WriteError` where the system refuses, and `MissingLibraryError` for a page without Jinja2.
     """
     if page is not None and importlib.util.find_spec("jinja2") is None:
         raise missing_library("jinja2", "plots", "pages")
     for path, what, is_own in ((page, "page", _is_page), (records, "JSON", _is_record)):
         if path is None:
             continue
-        require_writable(path)
+        try:
+            require_writable(path)
+        except StorageError as error:
+            raise WriteError(str(error)) from error
         # an empty file, as mktemp makes, holds nothing that could be lost
         if path.exists() and path.stat().st_size and not is_own(path):
             raise StoreError(
@@ -52,10 +55,17 @@ def write_page(path: Path, report: Report, plots: Path) -> None:
 
 
 def write_history_page(path: Path, history: History) -> list[str]:
-    """The page of a history with a plot for each text; what could not be drawn comes back as warnings."""
-    with tempfile.TemporaryDirectory() as name:
-        figures, warnings = _drawn(history, Path(name))
-        write_page(path, history_page(history, figures), Path(name))
+    """The page of a history with a plot for each text; what could not be drawn comes back as warnings.
+
+    Raises `WriteError`.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            figures, warnings = _drawn(history, Path(name))
+            write_page(path, history_page(history, figures, warnings), Path(name))
+    except OSError as error:
+        # no room even for the plots on their way into the page
+        raise _lost(path, error) from error
     return warnings
 
 
@@ -81,7 +91,11 @@ def _write(path: Path, data: bytes) -> None:
     try:
         write_atomically(path, data)
     except OSError as error:
-        raise WriteError(f"cannot write {shown_path(path)}: {error.strerror or error}") from error
+        raise _lost(path, error) from error
+
+
+def _lost(path: Path, error: OSError) -> WriteError:
+    return WriteError(f"cannot write {shown_path(path)}: {error.strerror or error}")
 
 
 def _is_page(path: Path) -> bool:

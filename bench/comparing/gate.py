@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.comparing.comparison import Comparison
 from bench.comparing.judging import Change
-from bench.comparing.metrics import METRICS, Metric
+from bench.comparing.metrics import METRICS, Metric, Show
+from bench.comparing.naming import counted
 from bench.comparing.pairing import title_of
 from bench.report import wording
 from bench.report.rows import Row
@@ -44,18 +45,25 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A threshold held against a comparison: how many rows had both figures, and a sentence for each failure."""
+    """A threshold held against a comparison: how many rows had both figures, and a sentence for each failure.
+
+    `n_left_out`: rows without the figure in the first run, as those that failed there: nothing of them can be lost.
+    """
 
     threshold: Threshold
     n_compared: int
+    n_left_out: int
     failures: Sequence[str]
 
     @property
     def sentence(self) -> str:
         """The outcome in a line."""
+        told = f"{counted(self.n_compared, 'row')} compared, none worse by more"
         if self.failures:
-            return f"--fail-on {self.threshold.text}: {_counted(len(self.failures), 'failure')}"
-        return f"--fail-on {self.threshold.text}: {_counted(self.n_compared, 'row')} compared, none worse by more"
+            told = counted(len(self.failures), "failure")
+        if self.n_left_out:
+            told += f"; {counted(self.n_left_out, 'row')} left out, without the figure in the first run"
+        return f"--fail-on {self.threshold.text}: {told}"
 
 
 def threshold_of(text: str) -> Threshold:
@@ -77,9 +85,10 @@ def threshold_of(text: str) -> Threshold:
 def checked(comparison: Comparison, threshold: Threshold, tolerance: Tolerance) -> Check:
     """What a threshold says of a comparison that has its figure."""
     changes = {id(change.row): change for change in comparison.changes if change.key == threshold.metric.key}
-    failures, n_compared = [], 0
+    failures, n_compared, n_left_out = [], 0, 0
     for row in comparison.rows:
         if row.status != "ok" or threshold.metric.value(row) is None:
+            n_left_out += 1
             continue
         change = changes.get(id(row))
         if change is None or change.after is None:
@@ -90,7 +99,7 @@ def checked(comparison: Comparison, threshold: Threshold, tolerance: Tolerance) 
             failures.append(_worse(change, threshold))
     if not n_compared and not failures and not tolerance.missing:
         failures.append(f"{threshold.metric.key}: no row has it in both runs, so nothing was checked")
-    return Check(threshold=threshold, n_compared=n_compared, failures=failures)
+    return Check(threshold=threshold, n_compared=n_compared, n_left_out=n_left_out, failures=failures)
 
 
 def loss_of(before: float, after: float, *, lower_is_better: bool) -> float:
@@ -116,12 +125,24 @@ def _exceeds(change: Change, threshold: Threshold) -> bool:
     return lost(change.before, change.after, lower_is_better=change.lower_is_better) > threshold.most
 
 
+def _points(share: float | None) -> str:
+    """A difference of two shares, which is no share of either."""
+    return wording.percent(share).replace("%", "points")
+
+
+# how a difference of figures is written, where not as the figures themselves
+_AMOUNTS: Mapping[Show, Show] = {wording.percent: _points}
+
+
 def _worse(change: Change, threshold: Threshold) -> str:
+    """The loss in the threshold's own kind, except that there is no share of nothing."""
     before, after = change.before or 0.0, change.after or 0.0
     direction = {"lower_is_better": change.lower_is_better}
+    amount = _AMOUNTS.get(change.show, change.show)
     share = share_lost(before, after, **direction)
-    by = wording.percent(share) if math.isfinite(share) else change.show(loss_of(before, after, **direction))
-    most = wording.percent(threshold.most) if threshold.is_share else change.show(threshold.most)
+    is_share = threshold.is_share and math.isfinite(share)
+    by = wording.percent(share) if is_share else amount(loss_of(before, after, **direction))
+    most = wording.percent(threshold.most) if threshold.is_share else amount(threshold.most)
     remark = f", {change.remark}" if change.remark else ""
     return (
         f"{title_of(change.row)}: {change.metric} went from {change.show(before)} to {change.show(after)}, worse by "
@@ -145,7 +166,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

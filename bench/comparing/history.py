@@ -9,19 +9,21 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.comparing.conditions import conditions_of, processors_of
 from bench.comparing.metrics import Metric
 from bench.comparing.naming import names_of
 from bench.comparing.pairing import Place, place_of, unlike
 from bench.records import FINE
 from bench.report import wording
 from bench.report.reading import Run, read_run
-from bench.report.rows import Row, rows_of
+from bench.report.rows import Group, Row, rows_of
 from lmzoo.errors import InputError, LmzooError
 
 
@@ -98,7 +100,11 @@ def history_of(folders: Sequence[Path], metric: Metric) -> History:
         entries=entries,
         lines=lines,
         left_out=left_out,
-        notices=[*_breaks(entries, lines), *_machines(entries, metric), *_warnings(entries)],
+        notices=[
+            *conditions_of([entry.name for entry in entries], [entry.run for entry in entries]),
+            *_breaks(entries, lines),
+            *_machines(entries, metric),
+        ],
     )
 
 
@@ -115,9 +121,16 @@ def _read(folders: Sequence[Path]) -> tuple[list[Entry], list[str]]:
             run = read_run(folder)
             entries.append(Entry(name=name, run=run, started=_start_of(run, name)))
         except LmzooError as error:
-            # a page may be handed on, and no folder of this machine with it
-            left_out.append(" ".join(str(error).replace(str(folder), name).split()))
+            left_out.append(" ".join(_without_folder(str(error), folder, name).split()))
     return sorted(entries, key=lambda entry: entry.started), left_out
+
+
+def _without_folder(message: str, folder: Path, name: str) -> str:
+    """A message that names a run instead of its folder: a page may be handed on, and no folder of this machine with it.
+
+    A folder may be `.`, which is a folder only where it stands by itself or starts a path.
+    """
+    return re.sub(rf"(?<![^\s'\"]){re.escape(str(folder))}(?=[\s'\":;/\\]|$)", lambda _: name, message)
 
 
 def _start_of(run: Run, name: str) -> datetime:
@@ -131,15 +144,19 @@ def _start_of(run: Run, name: str) -> datetime:
 
 
 def _rows_by_place(entries: Sequence[Entry]) -> list[list[Row | None]]:
-    """For each place in any run, its row in every run.  Texts that share a place in some run are told apart."""
+    """For each place in any run, its row in every run.
+
+    Rows that share a place in some run, of texts of one name or of a text that was read in two ways, are told apart by
+    all that they were measured under but the rules, whose change breaks a line.
+    """
     runs = [rows_of(entry.run) for entry in entries]
     counts = [Counter(map(place_of, rows)) for rows in runs]
     shared = {place for count in counts for place, n in count.items() if n > 1}
-    found: dict[tuple[Place, str], list[Row | None]] = {}
+    found: dict[tuple[Place, Group | None], list[Row | None]] = {}
     for number, rows in enumerate(runs):
         for row in rows:
             place = place_of(row)
-            key = place, row.group.sha256 if place in shared else ""
+            key = place, replace(row.group, rules_version=0) if place in shared else None
             found.setdefault(key, [None] * len(runs))[number] = row
     return list(found.values())
 
@@ -195,11 +212,6 @@ def _machines(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:
     if not metric.is_time:
         return
     for before, after in itertools.pairwise(entries):
-        models = [entry.run.info.environment.cpu_model for entry in (before, after)]
+        models = [processors_of(entry.run) for entry in (before, after)]
         if models[0] != models[1]:
             yield f"{after.name} was measured on another processor than {before.name}: {models[1]} and {models[0]}"
-
-
-def _warnings(entries: Sequence[Entry]) -> Iterator[str]:
-    for entry in entries:
-        yield from (f"{entry.name}: {warning}" for warning in entry.run.warnings)

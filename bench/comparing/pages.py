@@ -6,19 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.comparing.comparison import Comparison
+from bench.comparing.conditions import commit_of, processors_of
 from bench.comparing.differences import Difference
 from bench.comparing.gate import Check
 from bench.comparing.history import Entry, History, Line, Point
 from bench.comparing.judging import LEGEND, Change, Judgement
+from bench.comparing.naming import counted
 from bench.report import wording
 from bench.report.answer import label_of
 from bench.report.content import Figure, Report, Section
 from bench.report.reading import Run
+from bench.report.rows import Row
 from bench.report.sheets import Sheet
 
 _CHANGE_HEADERS = ("model", "device", "figure", "before", "after", "ratio", "judgement")
 _IN_ORDER: Sequence[Judgement] = ("better", "worse", "within noise", "same", "not judged")
-_COMMIT_DIGITS = 12
 # the tables have the others
 _MOST_TOLD = 12
 
@@ -41,11 +43,15 @@ def comparison_page(comparison: Comparison, checks: Sequence[Check]) -> Report:
         *_bullets("How to read this", legend(comparison.changes)),
         _provenance(comparison.names, comparison.runs),
     ]
-    return Report(title=f"Two runs compared: {first} and {second}", sections=sections)
+    return Report(
+        title=f"Two runs compared: {first} and {second}",
+        sections=sections,
+        kinds=_kinds((change.row.model, change.row) for change in comparison.changes),
+    )
 
 
-def history_page(history: History, figures: Mapping[str, Figure]) -> Report:
-    """A page about many runs; `figures`: the plots that were drawn, by their texts."""
+def history_page(history: History, figures: Mapping[str, Figure], warnings: Sequence[str]) -> Report:
+    """A page about many runs; `figures`: the plots that were drawn, by their texts; `warnings`: of the others."""
     better = "lower" if history.metric.lower_is_better else "higher"
     sections = [
         Section(title="Which runs", sheets=[runs_sheet(history.entries)]),
@@ -58,11 +64,15 @@ def history_page(history: History, figures: Mapping[str, Figure]) -> Report:
             for title, lines in history.by_text.items()
         ],
         *_bullets("Left out", history.left_out),
-        *_bullets("Warnings", history.notices),
+        *_bullets("Warnings", [*history.notices, *warnings]),
         Section(title="How to read this", bullets=(f"{history.metric.name}: {better} is better.", *reading(history))),
         _provenance([entry.name for entry in history.entries], [entry.run for entry in history.entries]),
     ]
-    return Report(title=f"{history.metric.name} over {len(history.entries)} runs", sections=sections)
+    return Report(
+        title=f"{history.metric.name} over {len(history.entries)} runs",
+        sections=sections,
+        kinds=_kinds(named for lines in history.by_text.values() for named in _named(lines)),
+    )
 
 
 def change_sheets(comparison: Comparison) -> list[tuple[str, Sheet]]:
@@ -94,7 +104,7 @@ def runs_sheet(entries: Sequence[Entry]) -> Sheet:
             entry.name,
             f"{entry.started:%Y-%m-%d %H:%M}",
             _commit(entry.run),
-            entry.run.info.environment.cpu_model,
+            processors_of(entry.run),
         )
         for number, entry in enumerate(entries, start=1)
     ]
@@ -104,14 +114,15 @@ def runs_sheet(entries: Sequence[Entry]) -> Sheet:
 
 def line_sheets(history: History, lines: Sequence[Line], per_table: int | None = None) -> list[Sheet]:
     """The figure of each model on a text, a column a run; `per_table`: of how many runs a table has room."""
-    among = [line.row for line in lines]
+    names = [name for name, _ in _named(lines)]
     places = range(len(history.entries))
     step = per_table or len(places)
     reasons = _reasons(lines)
     sheets = []
     for start in places[::step]:
         some = places[start : start + step]
-        rows = [(label_of(line.row, among), *[_cell(history, line.points[n]) for n in some]) for line in lines]
+        cells = [[_cell(history, line.points[n]) for n in some] for line in lines]
+        rows = [(name, *of_line) for name, of_line in zip(names, cells, strict=True)]
         headers = ("model", *[str(place + 1) for place in some])
         caption = f"{history.metric.name}, a column for each run"
         is_last = start + step >= len(places)
@@ -151,11 +162,11 @@ def _summary(comparison: Comparison) -> str:
     """How many figures changed which way."""
     counts = Counter(change.judgement for change in comparison.changes)
     told = [f"{counts[word]:,} {word}" for word in _IN_ORDER if counts[word]]
-    n_rows = len({id(change.row) for change in comparison.changes})
-    rows = f"{n_rows:,} row{'' if n_rows == 1 else 's'}"
+    rows = counted(len({id(change.row) for change in comparison.changes}), "row")
+    figures = f"Of {counted(len(comparison.changes), 'figure')} of {rows}: {wording.listed(told)}."
     left = len(comparison.refusals)
-    rest = f" {left:,} row{' is' if left == 1 else 's are'} not compared." if left else ""
-    return f"Of {len(comparison.changes):,} figures of {rows}: {wording.listed(told)}.{rest}"
+    rest = [f"{counted(left, 'row')} {'is' if left == 1 else 'are'} not compared."] if left else []
+    return " ".join([figures if told else "No figure can be compared.", *rest])
 
 
 def _judged(changes: Sequence[Change]) -> list[str]:
@@ -173,10 +184,19 @@ def _judged(changes: Sequence[Change]) -> list[str]:
 
 def _verdict(checks: Sequence[Check]) -> Section:
     rows = [
-        (check.threshold.text, f"{check.n_compared:,}", "failed" if check.failures else "passed") for check in checks
+        (
+            check.threshold.text,
+            f"{check.n_compared:,}",
+            f"{check.n_left_out:,}",
+            "failed" if check.failures else "passed",
+        )
+        for check in checks
     ]
     sheet = Sheet(
-        caption="what may get worse by how much", headers=("threshold", "rows", "outcome"), align="lrl", rows=rows
+        caption="what may get worse by how much; left out: rows without the figure in the first run",
+        headers=("threshold", "rows", "left out", "outcome"),
+        align="lrrl",
+        rows=rows,
     )
     return Section(title="Thresholds", sheets=[sheet], bullets=[one for check in checks for one in check.failures])
 
@@ -220,6 +240,17 @@ def _reasons(lines: Sequence[Line]) -> list[str]:
     return [f"{wording.listed(where)}: {reason}" for reason, where in found.items()]
 
 
+def _named(lines: Sequence[Line]) -> list[tuple[str, Row]]:
+    """The rows that lines stand for, with their names among each other."""
+    among = [line.row for line in lines]
+    return [(label_of(row, among), row) for row in among]
+
+
+def _kinds(named: Iterable[tuple[str, Row]]) -> dict[str, str]:
+    """Words by which a reader may ask for the rows of a name."""
+    return {name: f"{row.family} adaptive" if row.is_adaptive else row.family for name, row in named}
+
+
 def _bullets(title: str, bullets: Iterable[str]) -> list[Section]:
     """A section where there is something to say."""
     lines = list(bullets)
@@ -237,7 +268,4 @@ def _provenance(names: Sequence[str], runs: Sequence[Run]) -> Section:
 
 
 def _commit(run: Run) -> str:
-    machine = run.info.environment
-    if machine.git_commit is None:
-        return wording.NOT_AVAILABLE
-    return f"{machine.git_commit[:_COMMIT_DIGITS]}{' with uncommitted changes' if machine.git_dirty else ''}"
+    return commit_of(run.info.environment) or wording.NOT_AVAILABLE

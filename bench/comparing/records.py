@@ -5,6 +5,7 @@ As in all records, a figure that does not exist or is infinite is null with a re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -67,11 +68,12 @@ class RefusalRecord(Recorded):
 
 
 class CheckRecord(Recorded):
-    """What a threshold of `--fail-on` found."""
+    """What a threshold of `--fail-on` found; `rows_left_out`: those without the figure in the first run."""
 
     threshold: str
     metric: str
     rows_compared: int
+    rows_left_out: int
     failures: tuple[str, ...]
 
 
@@ -89,7 +91,10 @@ class ComparisonRecord(Recorded):
 
 
 class PointRecord(Recorded):
-    """A row in one run.  `run`: the run's place in the history, from 0; `breaks`: why it does not go on from before."""
+    """A row in one run.  `run`: the run's place in the history, from 0; `breaks`: why it does not go on from before.
+
+    `low`, `high`: what stands in brackets behind the value; null where nothing does, and for an end that is infinite.
+    """
 
     run: int
     status: Status
@@ -179,6 +184,7 @@ def _check(check: Check) -> CheckRecord:
         threshold=check.threshold.text,
         metric=check.threshold.metric.key,
         rows_compared=check.n_compared,
+        rows_left_out=check.n_left_out,
         failures=tuple(check.failures),
     )
 
@@ -189,7 +195,7 @@ def _line(line: Line) -> LineRecord:
 
 
 def _point(place: int, point: Point) -> PointRecord:
-    low, high = point.span or (None, None)
+    low, high = (end if math.isfinite(end) else None for end in point.span) if point.span else (None, None)
     return PointRecord(
         run=place,
         status=point.row.status,

@@ -64,6 +64,7 @@ def to_html(report: Report, plots: Path) -> str:
         report=report,
         parts=_parts(report.sections),
         kinds=sorted({kind for kinds in report.kinds.values() for kind in kinds.split()}),
+        has_sizes=_has_sizes(report.sections),
         picture=_pictures_in(plots),
         styles=_inlined("css"),
         scripts=scripts,
@@ -87,6 +88,11 @@ def column_classes(sheet: Sheet) -> list[str]:
     pinned = max(sheet.align.find("n"), 0)
     stays = dict.fromkeys(range(pinned), "rank") | {pinned: "pinned"}
     return [f"{letter} {stays.get(place, '')}".rstrip() for place, letter in enumerate(sheet.align)]
+
+
+def _has_sizes(sections: Sequence[Section]) -> bool:
+    """Whether the example of a limit means anything on the page."""
+    return any("size" in header for section in sections for sheet in section.sheets for header in sheet.headers)
 
 
 def _parts(sections: Sequence[Section]) -> list[_Part]:

@@ -3,14 +3,18 @@
 `python -m bench.compare A B` pairs the rows of both runs that were measured on the same text under the same rules, and
 judges each figure of B against A (`bench/comparing/judging.py` has the rule).  With three runs or more one figure is
 shown over all of them.
+
+Exit status: 0 the runs were compared and no `--fail-on` was met; 1 a `--fail-on` was met, or something could not be
+written; 2 bad arguments or input; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -22,13 +26,19 @@ from bench.comparing.metrics import METRICS
 from bench.comparing.pages import comparison_page
 from bench.comparing.records import comparison_record, history_record
 from bench.comparing.showing import Screen, show_comparison, show_history
-from bench.store import CANNOT_WRITE, WriteError
+from bench.ending import end_tidily_on_signals
+from bench.entry import status_of
+from bench.running import OK, SOME_FAILED, complain
+from bench.store import WriteError
 from lmzoo.arguments import OnceCommand
-from lmzoo.errors import InputError, LmzooError, named
-from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
+from lmzoo.errors import InputError, named
 
-OK, FAILED, BAD_INPUT = 0, 1, 2
 _DEFAULT_METRIC = "test_perplexity"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status; errors are one line on standard error."""
+    return status_of(command, "python -m bench.compare", arguments)
 
 
 @click.command(
@@ -36,7 +46,7 @@ _DEFAULT_METRIC = "test_perplexity"
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0 the runs were compared, whatever changed, and no --fail-on was met; 1 a --fail-on was met, "
     "or something could not be written; 2 bad arguments, a folder that is no run, two runs that have nothing in "
-    "common, fewer than two runs.",
+    "common, fewer than two runs; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
 @click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write the same as a page, plots inside.")
@@ -60,25 +70,14 @@ _DEFAULT_METRIC = "test_perplexity"
     metavar="NAME",
     help=f"With three runs or more: the figure to show, a column of summary.csv.  [default: {_DEFAULT_METRIC}]",
 )
-def main(runs: tuple[Path, ...], html: Path | None, json: Path | None, **options: Any) -> None:
+def command(runs: tuple[Path, ...], html: Path | None, json: Path | None, **options: Any) -> int:
     """Show what changed from one run to another, and whether it is more than noise; of three or more, a figure over
     all of them, ordered by their start."""
-    never_raise_on_output()
-    try:
-        _refuse_contradictions(runs, options)
-        require_free(html, json)
-        if len(runs) == 2:
-            status = _compare(runs[0], runs[1], html, json, options)
-        else:
-            status = _follow(runs, html, json, options["metric"] or _DEFAULT_METRIC)
-    except WriteError as error:
-        _end(str(error), CANNOT_WRITE)
-    except LmzooError as error:
-        _end(str(error), BAD_INPUT)
-    except OSError as error:
-        # no room even for the plots on their way into the page
-        _end(f"{error.filename or 'a file'}: {error.strerror or error}", CANNOT_WRITE)
-    sys.exit(status)
+    _refuse_contradictions(runs, options)
+    require_free(html, json)
+    if len(runs) == 2:
+        return _compare(runs[0], runs[1], html, json, options)
+    return _follow(runs, html, json, options["metric"] or _DEFAULT_METRIC)
 
 
 def _refuse_contradictions(runs: Sequence[Path], options: dict[str, Any]) -> None:
@@ -99,31 +98,51 @@ def _compare(before: Path, after: Path, html: Path | None, json: Path | None, op
     tolerance = Tolerance(noise=options["allow_noise"], missing=options["allow_missing"])
     checks = [checked(found, threshold, tolerance) for threshold in thresholds]
     # what is written does not depend on who reads the terminal
-    if json is not None:
-        write_record(json, comparison_record(found, checks))
-    if html is not None:
-        write_page(html, comparison_page(found, checks), html.parent)
-    with leaving_when_output_fails():
+    with _told_last() as lost:
+        if json is not None:
+            with _noted(lost):
+                write_record(json, comparison_record(found, checks))
+        if html is not None:
+            with _noted(lost):
+                write_page(html, comparison_page(found, checks), html.parent)
         show_comparison(Screen(), found, checks)
-    return FAILED if any(check.failures for check in checks) else OK
+    return SOME_FAILED if lost or any(check.failures for check in checks) else OK
 
 
 def _follow(runs: Sequence[Path], html: Path | None, json: Path | None, metric: str) -> int:
     found = history_of(runs, named(metric, METRICS, "figure"))
-    warnings = []
-    if json is not None:
-        write_record(json, history_record(found))
-    if html is not None:
-        warnings = write_history_page(html, found)
-    with leaving_when_output_fails():
+    warnings: list[str] = []
+    with _told_last() as lost:
+        if json is not None:
+            with _noted(lost):
+                write_record(json, history_record(found))
+        if html is not None:
+            with _noted(lost):
+                warnings += write_history_page(html, found)
         show_history(Screen(), found, warnings)
-    return OK
+    return SOME_FAILED if lost else OK
 
 
-def _end(message: str, status: int) -> NoReturn:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
-    sys.exit(status)
+@contextmanager
+def _told_last() -> Iterator[list[str]]:
+    """A list of faults that are told when all else has been shown, or could not be."""
+    faults: list[str] = []
+    try:
+        yield faults
+    finally:
+        for fault in faults:
+            complain(fault, SOME_FAILED)
+
+
+@contextmanager
+def _noted(faults: list[str]) -> Iterator[None]:
+    """A file that cannot be written ends nothing: what was found is worth more than where it was to stand."""
+    try:
+        yield
+    except WriteError as error:
+        faults.append(str(error))
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m bench.compare")
+    end_tidily_on_signals()
+    sys.exit(main())

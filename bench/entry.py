@@ -1,4 +1,4 @@
-"""From arguments to an exit status, alike for the command lines that write a folder."""
+"""From arguments to an exit status, alike for the command lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lmzoo.errors import LmzooError
 from lmzoo.streams import drop_stdout, never_raise_on_output, open_closed_streams
 
 
-def status_of(command: click.Command, program: str, arguments: Sequence[str] | None, *, unit: str) -> int:
+def status_of(command: click.Command, program: str, arguments: Sequence[str] | None, *, unit: str = "") -> int:
     """Run a command line; errors are one line on standard error.
 
     Args:
-        unit: what is kept of work that was stopped: trials, attempts.
+        unit: what is kept of work that was stopped: trials, attempts; empty where there is no such thing.
     """
-    kept = f"{unit} that were finished are kept"
+    kept = f"; {unit} that were finished are kept" if unit else ""
     open_closed_streams()
     never_raise_on_output("replace")
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -34,10 +34,10 @@ def status_of(command: click.Command, program: str, arguments: Sequence[str] | N
     except LmzooError as error:
         return complain(str(error), BAD_INPUT)
     except (KeyboardInterrupt, click.Abort):
-        return complain(f"interrupted; {kept}", ending.interrupted_status())
+        return complain(f"interrupted{kept}", ending.interrupted_status())
     except OSError as error:
         # a terminal or pipe that takes no more; what is finished is written before anything is told of it
         drop_stdout()
         where = error.filename or "standard output"
-        return complain(f"{where}: {error.strerror or error}; {kept}", SOME_FAILED)
+        return complain(f"{where}: {error.strerror or error}{kept}", SOME_FAILED)
     return int(status or OK)

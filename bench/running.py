@@ -230,5 +230,5 @@ def _last_line(text: str) -> str:
 
 def complain(message: str, status: int) -> int:
     """One line on standard error; gives back the exit status that goes with it."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"error: {terminal.plain(message)}", file=sys.stderr)
     return status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -15,6 +14,7 @@ from bench.comparing.gate import Check
 from bench.comparing.history import History
 from bench.comparing.pages import change_sheets, differences_sheet, legend, line_sheets, reading, runs_sheet
 from bench.report.sheets import Sheet
+from bench.terminal import plain
 
 # where no terminal says how wide it is, no cell is cut
 _WIDTH_WITHOUT_TERMINAL = 160
@@ -82,9 +82,3 @@ def show_history(screen: Screen, history: History, warnings: Sequence[str]) -> N
         screen.say(line)
     screen.say_each("left out", history.left_out)
     screen.say_each("warning", [*history.notices, *warnings])
-
-
-def plain(text: str) -> str:
-    """A text on one line without signs that a terminal would obey, these spelt out."""
-    line = " ".join(text.split())
-    return "".join(ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in line)

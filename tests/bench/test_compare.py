@@ -10,17 +10,18 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 
-from bench.compare import main
 from bench.comparing.comparison import compare_runs
 from bench.comparing.judging import LEGEND
+from bench.comparing.pairing import paired
 from bench.plan import QUICK_BUDGET_S
-from bench.records import CorpusFacts, CorpusSpec, Figure, TrialRecord
+from bench.records import RULES_VERSION, CorpusFacts, CorpusSpec, Figure, TrialRecord
+from bench.report.reading import read_run
+from bench.report.rows import rows_of
 from bench.stats import unpaired_test
 from bench.student import LEVEL
-from lmzoo.errors import InputError
+from tests.bench.calling import called
 from tests.bench.synthetic import ENVIRONMENT, facts, failed, ok, repeats, trial, write
 
 Judged = dict[str, tuple[str, str]]
@@ -52,6 +53,19 @@ def test_another_seed_of_the_same_recipe_is_noise(tmp_path: Path) -> None:
 def test_of_one_seed_the_trained_models_are_judged_and_that_is_said(tmp_path: Path) -> None:
     found = judged(tmp_path, ok(trial("mlp"), 4.4), ok(trial("mlp"), 5.0))
     assert found["test perplexity"] == ("worse", "one seed")
+
+
+def test_of_a_model_that_is_read_no_seed_is_told(tmp_path: Path) -> None:
+    read = [ok(trial("hf"), level, measures={"absent": {"train_s": "it is read"}}) for level in (4.4, 5.0)]
+    assert judged(tmp_path, *read)["test perplexity"] == ("worse", "")
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 50])
+def test_what_becomes_infinite_is_worse_however_few_blocks_say_so(tmp_path: Path, n_blocks: int) -> None:
+    finite, infinite = ok(trial("kn5"), 4.4), ok(trial("kn5"), 4.4, infinite_blocks=n_blocks)
+    assert judged(tmp_path / "there", finite, infinite)["test perplexity"] == ("worse", "")
+    assert judged(tmp_path / "back", infinite, finite)["test perplexity"] == ("better", "")
+    assert judged(tmp_path / "both", infinite, infinite)["test perplexity"] == ("same", "")
 
 
 def test_with_several_seeds_their_spread_is_part_of_the_noise(tmp_path: Path) -> None:
@@ -214,9 +228,72 @@ def test_unlike_rows_are_refused_with_the_reason(tmp_path: Path, change: dict[st
 
 
 def test_other_rules_are_refused(tmp_path: Path) -> None:
-    newer = ok(trial("kn5"), 4.4, changes={"rules_version": 2})
-    with pytest.raises(InputError, match="another version of the rules"):
-        compare_runs(*two(tmp_path, [ok(trial("kn5"), 4.4)], [newer], rules_version=2))
+    newer = ok(trial("kn5"), 4.4, changes={"rules_version": RULES_VERSION + 1})
+    found = compare_runs(*two(tmp_path, [ok(trial("kn5"), 4.4)], [newer], rules_version=RULES_VERSION + 1))
+    assert [refusal.reason for refusal in found.refusals] == [
+        "the second run has another version of the rules of measuring"
+    ]
+
+
+READ_OTHERWISE = {
+    "documents": ({"documents": "line"}, "another cut into documents"),
+    "normaliser": ({"normalize": "none"}, "another normaliser"),
+    "tokens of another text": (
+        {"tokenizer": "word", "vocab_fingerprint": "beef", "sha256": "cd" * 32},
+        "another text and another vocabulary and another tokenizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(READ_OTHERWISE))
+def test_a_text_that_was_read_in_another_way_is_refused_with_the_reason(tmp_path: Path, case: str) -> None:
+    changes, why = READ_OTHERWISE[case]
+    other = facts(**changes)
+    found = compare_runs(*two(tmp_path, [ok(trial("kn5"), 4.4)], [ok(trial("kn5", corpus=other), 4.4, corpus=other)]))
+    assert [(refusal.row is None, refusal.reason) for refusal in found.refusals] == [
+        (False, f"the second run has {why}")
+    ]
+
+
+def test_a_share_of_the_training_text_is_refused_with_the_reason(tmp_path: Path) -> None:
+    runs = [[ok(trial("kn5", train_fraction=share), 4.4)] for share in (1.0, 0.5)]
+    (refusal,) = compare_runs(*two(tmp_path, *runs)).refusals
+    assert refusal.reason == "the second run has another share of the training text"
+
+
+def test_a_failure_under_other_tokens_is_told_as_one(tmp_path: Path) -> None:
+    words = facts(tokenizer="word", vocab_fingerprint="beef")
+    late = failed(trial("kn5", corpus=words), "timed_out", "after 9 s", corpus=words)
+    (refusal,) = compare_runs(*two(tmp_path, [ok(trial("kn5"), 4.4)], [late])).refusals
+    assert refusal.reason == "timed_out in the second run (after 9 s)"
+
+
+@given(
+    sides=st.lists(
+        st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([1, 2, 3])), max_size=6, unique=True),
+        min_size=2,
+        max_size=2,
+    )
+)
+def test_what_both_runs_have_is_compared_whatever_else_they_have(
+    tmp_path_factory: pytest.TempPathFactory, sides: list[list[tuple[str, int]]]
+) -> None:
+    """Texts of one name, each read in several ways that its name does not tell."""
+    folder = tmp_path_factory.mktemp("runs")
+    runs = []
+    for name, cells in zip("ab", sides, strict=True):
+        texts = [facts("x.txt", sha256=sign * 64, min_freq=n, vocab_fingerprint=f"{sign}{n}") for sign, n in cells]
+        specs = [trial("kn5", corpus=text, trial_id=text.vocab_fingerprint) for text in texts]
+        specs = [
+            spec.model_copy(update={"corpus": CorpusSpec(name="x.txt", min_freq=text.min_freq)})
+            for spec, text in zip(specs, texts, strict=True)
+        ]
+        records = [ok(spec, 4.4, corpus=text) for spec, text in zip(specs, texts, strict=True)]
+        runs.append(rows_of(read_run(write(folder / name, records, corpora=tuple(texts)))))
+    pairs = paired(*runs)
+    compared = {(row.group.sha256[0], int(row.group.vocab_fingerprint[1])) for row, _ in pairs.couples}
+    assert compared == set(sides[0]) & set(sides[1])
+    assert len(pairs.couples) + sum(refusal.row is not None for refusal in pairs.refusals) == len(sides[0])
 
 
 def test_failures_and_rows_of_one_run_only_are_named(tmp_path: Path) -> None:
@@ -232,7 +309,7 @@ def test_failures_and_rows_of_one_run_only_are_named(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     a, b = two(tmp_path, [ok(trial("kn5[x]"), 4.4)], [ok(trial("kn5[x]"), 4.0), ok(trial("mlp"), 4.0)])
-    done = CliRunner().invoke(main, [str(a), str(b)])
+    done = called(a, b)
     assert done.exit_code == 0
     assert "kn5[x]" in done.stdout
     assert "not compared: mlp on cpu, genesis" in done.stdout
@@ -240,7 +317,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def said(tmp_path: Path, before: list[TrialRecord], after: list[TrialRecord], **changes: Any) -> list[str]:
-    done = CliRunner().invoke(main, [*map(str, two(tmp_path, before, after, **changes))])
+    done = called(*two(tmp_path, before, after, **changes))
     assert done.exit_code == 0
     return done.stdout.splitlines()
 
@@ -265,7 +342,7 @@ def test_runs_under_equal_and_quiet_conditions_have_no_warnings(tmp_path: Path) 
 
 
 def test_the_help_names_the_exit_statuses() -> None:
-    text = " ".join(CliRunner().invoke(main, ["--help"]).stdout.split())
+    text = " ".join(called("--help").stdout.split())
     assert "Exit status: 0 the runs were compared, whatever changed, and no --fail-on was met; 1 a --fail-on" in text
 
 
@@ -276,7 +353,7 @@ def test_each_text_has_a_heading_and_a_table_of_its_own(tmp_path: Path) -> None:
     ]
     records = [ok(spec, 4.4, corpus=c) for spec, c in zip(specs, (char, word), strict=True)]
     a, b = two(tmp_path, records, records, corpora=(char, word))
-    lines = CliRunner().invoke(main, [str(a), str(b)]).stdout.splitlines()
+    lines = called(a, b).stdout.splitlines()
     headings = [line for line in lines if line.startswith("On ")]
     assert headings == [
         "On genesis (char, normalised with letters, a document per file):",
@@ -292,9 +369,39 @@ def spec_of(corpus: CorpusFacts) -> CorpusSpec:
     return CorpusSpec(name=corpus.name, tokens=corpus.tokenizer, documents=corpus.documents)
 
 
+def test_a_file_of_trials_that_no_plan_knows_is_refused(tmp_path: Path) -> None:
+    words = facts(tokenizer="word", vocab_fingerprint="beef")
+    a, b = two(tmp_path, [ok(trial("kn5"), 4.4)], [ok(trial("kn5", corpus=words), 90.0, corpus=words)])
+    for folder in (a, b):
+        (folder / "trials" / "notes.json").write_text("{}", encoding="utf-8")
+    done = called(a, b)
+    assert done.exit_code == 0
+    assert "not compared: notes on cpu, genesis" in done.stdout
+
+
+def test_a_fault_of_measuring_is_told_first(tmp_path: Path) -> None:
+    source = facts(entropy_nats=3.0, n_test_oov=4_000)
+    impossible = [ok(trial("kn5"), 4.4, corpus=source)]
+    first, *others = [
+        line for line in said(tmp_path, impossible, impossible, warnings=("a lock",)) if line.startswith("warning: ")
+    ]
+    assert first.startswith("warning: first run and second run: WRONG: kn5 scored below the entropy of the source")
+    # what both runs share is told once
+    assert [line.split(":")[1] for line in others] == [" first run and second run", " second run"]
+    assert "of the test tokens are out of vocabulary" in others[0]
+    assert others[1] == "warning: second run: a lock"
+
+
+def test_errors_that_steer_a_terminal_are_spelt_out(tmp_path: Path) -> None:
+    done = called(*two(tmp_path, [ok(trial("\x1b[2Jmlp"), 4.4)], [ok(trial("kn5"), 4.4)]))
+    assert done.exit_code == 2
+    assert "\x1b" not in done.stderr
+    assert "\\x1b[2Jmlp" in done.stderr
+
+
 def test_what_is_no_run_ends_with_one_line_and_exit_2(tmp_path: Path) -> None:
     a = write(tmp_path / "a", [ok(trial("kn5"), 4.4)])
-    done = CliRunner().invoke(main, [str(a), str(tmp_path / "nothing")])
+    done = called(a, tmp_path / "nothing")
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from bench import store
-from bench.compare import main
 from bench.comparing import files
 from bench.comparing.records import ComparisonRecord
 from bench.records import TrialRecord
+from tests.bench.calling import called
 from tests.bench.synthetic import failed, ok, trial, usual, write
 
 pytestmark = pytest.mark.plain
@@ -33,10 +32,6 @@ def runs(tmp_path: Path) -> list[str]:
     after = [*usual(seeds=2)[2:6], ok(trial(HOSTILE), 6.0), ok(trial("bad"), 5.0)]
     after.append(ok(trial("ngram", family="counting"), 4.0, infinite_blocks=3))
     return [str(write(tmp_path / "a", before)), str(write(tmp_path / "b", after, threads=2))]
-
-
-def called(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def test_the_page_says_what_the_terminal_says(tmp_path: Path, runs: list[str]) -> None:
@@ -140,7 +135,7 @@ def test_where_nothing_can_be_written_is_told_before_anything_is_read(
 ) -> None:
     monkeypatch.setattr("bench.compare.compare_runs", None)
     done = called(*runs, option, str(PLACES[place](tmp_path)))
-    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: cannot write ")
 
 
@@ -168,11 +163,41 @@ def test_a_write_that_ends_in_the_middle_leaves_the_file_as_it_was(
     monkeypatch.setattr(store.os, "write", half)
     done = called(runs[1], runs[0], option, str(path))
     monkeypatch.undo()
-    assert done.exit_code == 1
     assert path.read_bytes() == before
     assert not list(tmp_path.glob(".*.tmp"))
     if isinstance(error, OSError):
-        assert done.stderr == f"error: cannot write {path}: No space left on device\n"
+        assert (done.exit_code, done.stderr) == (1, f"error: cannot write {path}: No space left on device\n")
+        # what was found is told all the same
+        assert done.stdout == called(runs[1], runs[0]).stdout
+    else:
+        assert (done.exit_code, done.stderr.strip(), done.stdout) == (130, "error: interrupted", "")
+
+
+def test_without_room_for_any_file_a_gate_still_tells_its_outcome(
+    tmp_path: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store.os, "write", full)
+    paths = tmp_path / "out.json", tmp_path / "out.html"
+    done = called(runs[0], runs[0], "--json", paths[0], "--html", paths[1], "--fail-on", "test_perplexity:1%")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [f"error: cannot write {path}: No space left on device" for path in paths]
+    assert done.stdout.splitlines()[-1].startswith("passed: ")
+
+
+def test_a_history_is_shown_although_its_plots_find_no_room(
+    tmp_path: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    folders = [*runs, str(write(tmp_path / "c", usual()[2:5]))]
+    monkeypatch.setattr(files.tempfile, "TemporaryDirectory", full)
+    done = called(*folders, "--html", tmp_path / "x.html")
+    assert (done.exit_code, done.stdout) == (1, called(*folders).stdout)
+    assert done.stderr == f"error: cannot write {tmp_path / 'x.html'}: No space left on device\n"
 
 
 def test_a_page_without_jinja2_says_what_to_install(
@@ -193,6 +218,7 @@ def test_a_history_without_matplotlib_is_a_page_without_plots(
     done = called(*runs, str(write(tmp_path / "c", usual()[2:5])), "--html", str(page))
     assert done.exit_code == 0
     assert "warning: no plots: matplotlib is not installed" in done.stdout
+    assert "<li>no plots: matplotlib is not installed" in page.read_text(encoding="utf-8")
     assert "<figure>" not in page.read_text(encoding="utf-8")
 
 
@@ -214,7 +240,7 @@ def test_folders_whose_names_are_no_text_are_compared_and_named(tmp_path: Path) 
     for some in (folders[:2], [*folders, tmp_path / os.fsdecode(b"no run \xe9")]):
         files_of = ["--html", str(tmp_path / "x.html"), "--json", str(tmp_path / "x.json")]
         done = called(*map(str, some), *files_of)
-        assert done.exit_code == 0, done.output
+        assert done.exit_code == 0, done.stderr
         assert "caf\ufffd" in (tmp_path / "x.html").read_text(encoding="utf-8")
         assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8"))
 
@@ -226,3 +252,23 @@ def test_files_are_there_although_nobody_reads_the_terminal(tmp_path: Path, runs
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")
     assert ComparisonRecord.model_validate_json((tmp_path / "out.json").read_bytes()).changes
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such shell on this system")
+def test_a_closed_output_is_no_error(runs: list[str]) -> None:
+    command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "bench.compare", *runs]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("n_runs", [2, 3])
+def test_the_pages_box_filters_by_family_and_promises_no_more(tmp_path: Path, runs: list[str], n_runs: int) -> None:
+    some = [*runs, str(write(tmp_path / "c", usual()[2:5]))][:n_runs]
+    assert called(*some, "--html", tmp_path / "x.html").exit_code == 0
+    text = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert 'data-model="kn5" data-kind="counting"' in text
+    assert re.findall(r'data-kind="(\w+)"', text)
+    assert 'data-kind=""' not in text
+    assert '<option value="neural"></option>' in text
+    assert 'placeholder="kn5, neural"' in text
+    assert "size&lt;10MB" not in text

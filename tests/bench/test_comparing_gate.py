@@ -8,16 +8,15 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import assume, given
 
-from bench.compare import main
 from bench.comparing.comparison import compare_runs
 from bench.comparing.gate import Check, Tolerance, checked, loss_of, share_lost, threshold_of
 from bench.comparing.metrics import METRICS
 from bench.records import Figure, TrialRecord
 from bench.report.tables import SUMMARY_COLUMNS
 from lmzoo.errors import InputError
+from tests.bench.calling import Called, called
 from tests.bench.synthetic import facts, failed, ok, repeats, trial, usual, write
 from tests.bench.test_report_across import scored
 
@@ -178,6 +177,8 @@ def test_a_worsening_within_noise_fails_unless_noise_is_allowed(tmp_path: Path) 
     # what is more than noise fails all the same, and so does what no test has judged
     assert check(tmp_path / "c", one(4.4), one(5.0), "test_perplexity:0%", noise=True).failures
     assert check(tmp_path / "d", one(4.4), one(4.5), "valid_perplexity:0%", noise=True).failures
+    # and what has become impossible, in however few blocks
+    assert check(tmp_path / "e", one(4.4), one(4.4, infinite_blocks=1), "test_perplexity:1%", noise=True).failures
 
 
 def nats_of(record: TrialRecord) -> float:
@@ -224,6 +225,24 @@ def test_what_failed_before_and_what_is_new_are_no_losses(tmp_path: Path) -> Non
     after = [*one(4.4), failed(trial("mlp"), "diverged", "at step 5"), *one(5.0, "rnn"), *one(9.0, "bigram")]
     found = check(tmp_path, before, after, "test_perplexity:0%")
     assert (found.n_compared, found.failures) == (1, [])
+    assert found.sentence == (
+        "--fail-on test_perplexity:0%: 1 row compared, none worse by more; 2 rows left out, without the figure in the "
+        "first run"
+    )
+
+
+@given(st.lists(st.tuples(*[st.sampled_from(["ok", "failed", "none"])] * 2), min_size=1, max_size=5))
+def test_every_row_of_the_first_run_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str]]
+) -> None:
+    sides: tuple[list[TrialRecord], list[TrialRecord]] = (one(4.4), one(4.4))
+    for n, cell in enumerate(cells):
+        for records, state in zip(sides, cell, strict=True):
+            spec = trial(f"net{n}")
+            records += {"ok": [ok(spec, 5.0)], "failed": [failed(spec, "killed", "signal 9")], "none": []}[state]
+    found = check(tmp_path_factory.mktemp("runs"), *sides, "test_perplexity:0%")
+    # equal figures: what fails is what cannot be compared
+    assert found.n_compared + len(found.failures) + found.n_left_out == len(sides[0])
 
 
 def test_a_figure_that_the_second_run_lacks_fails_and_one_that_it_gained_does_not(tmp_path: Path) -> None:
@@ -238,7 +257,10 @@ def test_a_threshold_that_checks_nothing_fails(tmp_path: Path) -> None:
     found = check(tmp_path, one(4.4), one(4.4), "cpu_joules:10%")
     assert found.failures == ["cpu_joules: no row has it in both runs, so nothing was checked"]
     allowed = check(tmp_path / "b", one(4.4), one(4.4), "cpu_joules:10%", missing=True)
-    assert allowed.sentence == "--fail-on cpu_joules:10%: 0 rows compared, none worse by more"
+    assert allowed.sentence == (
+        "--fail-on cpu_joules:10%: 0 rows compared, none worse by more; 1 row left out, without the figure in the "
+        "first run"
+    )
 
 
 def test_infinite_figures(tmp_path: Path) -> None:
@@ -247,6 +269,22 @@ def test_infinite_figures(tmp_path: Path) -> None:
     assert "to inf, worse by inf, more than 1,000 %" in sentence
     assert not check(tmp_path / "b", infinite, infinite, "test_perplexity:0%").failures
     assert not check(tmp_path / "c", infinite, finite, "test_perplexity:0%").failures
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # 0.50 - 0.44 = 0.06, which is 12 % of 0.50
+        ("top1_accuracy:+0.05", "from 50.0 % to 44.0 %, worse by 6.00 points, more than 5.00 points"),
+        ("top1_accuracy:5%", "from 50.0 % to 44.0 %, worse by 12.0 %, more than 5.00 %"),
+        # 40,000 and 41,024 bytes
+        ("model_bytes:+512", "from 39.1 KiB to 40.1 KiB, worse by 1.00 KiB, more than 512 B"),
+    ],
+)
+def test_a_loss_is_told_in_the_kind_of_its_threshold(tmp_path: Path, text: str, told: str) -> None:
+    worse = one(4.4, measures={"top1_accuracy": Figure.of(0.44), "model_bytes": Figure.of(41_024.0)})
+    (sentence,) = check(tmp_path, one(4.4), worse, text).failures
+    assert told in sentence
 
 
 def test_of_nothing_no_share_can_be_taken_and_an_amount_can(tmp_path: Path) -> None:
@@ -265,24 +303,24 @@ def test_runs_of_other_tokens_are_held_against_bits_alone(tmp_path: Path) -> Non
     assert sentence.endswith("the second run cuts the text into other tokens, so bits alone are compared")
 
 
-def called(tmp_path: Path, before: list[TrialRecord], after: list[TrialRecord], *options: str) -> Result:
-    return CliRunner().invoke(main, [str(write(tmp_path / "a", before)), str(write(tmp_path / "b", after)), *options])
+def compared(tmp_path: Path, before: list[TrialRecord], after: list[TrialRecord], *options: str | Path) -> Called:
+    return called(write(tmp_path / "a", before), write(tmp_path / "b", after), *options)
 
 
 def test_the_exit_status_and_the_last_lines(tmp_path: Path) -> None:
     options = ["--fail-on", "test_perplexity:1%", "--fail-on", "model_bytes:0%"]
-    worse = called(tmp_path / "a", one(4.4), one(5.5), *options)
+    worse = compared(tmp_path / "a", one(4.4), one(5.5), *options)
     assert worse.exit_code == 1
     lines = worse.stdout.splitlines()[-2:]
     assert lines[0].startswith("failed: kn5 on cpu, genesis")
     assert lines[1] == "passed: --fail-on model_bytes:0%: 1 row compared, none worse by more"
-    same = called(tmp_path / "b", one(4.4), one(4.4), *options)
+    same = compared(tmp_path / "b", one(4.4), one(4.4), *options)
     assert (same.exit_code, same.stdout.count("passed: ")) == (0, 2)
 
 
 def test_a_figure_that_is_asked_for_is_shown(tmp_path: Path) -> None:
-    assert "validation perplexity" not in called(tmp_path / "a", one(4.4), one(4.5)).stdout
-    shown = called(tmp_path / "b", one(4.4), one(4.5), "--fail-on", "valid_perplexity:9%").stdout
+    assert "validation perplexity" not in compared(tmp_path / "a", one(4.4), one(4.5)).stdout
+    shown = compared(tmp_path / "b", one(4.4), one(4.5), "--fail-on", "valid_perplexity:9%").stdout
     assert "validation perplexity" in shown
 
 
@@ -297,7 +335,7 @@ def test_a_figure_that_is_asked_for_is_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_contradicts_is_one_line_and_exit_2(tmp_path: Path, options: list[str], why: str) -> None:
-    done = called(tmp_path, one(4.4), one(4.4), *options)
+    done = compared(tmp_path, one(4.4), one(4.4), *options)
     assert done.exit_code == 2
     assert done.stderr.count("\n") == 1
     assert why in done.stderr
@@ -305,5 +343,34 @@ def test_what_contradicts_is_one_line_and_exit_2(tmp_path: Path, options: list[s
 
 
 def test_nothing_in_common_is_exit_2_with_thresholds_too(tmp_path: Path) -> None:
-    done = called(tmp_path, one(4.4), one(5.0, "mlp"), "--fail-on", "test_perplexity:1%", "--allow-missing")
+    done = compared(tmp_path, one(4.4), one(5.0, "mlp"), "--fail-on", "test_perplexity:1%", "--allow-missing")
     assert done.exit_code == 2
+
+
+REFUSED: dict[str, tuple[list[TrialRecord], str]] = {
+    "failed": ([failed(trial("kn5"), "diverged", "at step 3")], "diverged in the second run (at step 3)"),
+    "another text": (
+        [ok(trial("kn5", corpus=facts(sha256="cd" * 32)), 4.4, corpus=facts(sha256="cd" * 32))],
+        "the second run has another text",
+    ),
+    "other documents": (
+        [ok(trial("kn5", corpus=facts(documents="line")), 4.4, corpus=facts(documents="line"))],
+        "the second run has another cut into documents",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_where_every_counterpart_is_refused_there_is_a_verdict_and_files(tmp_path: Path, case: str) -> None:
+    after, why = REFUSED[case]
+    paths = tmp_path / "x.json", tmp_path / "x.html"
+    options = ["--fail-on", "test_perplexity:1%"]
+    done = compared(tmp_path, one(4.4), after, *options, "--json", paths[0], "--html", paths[1])
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-1].endswith(f"cannot be compared: {why}")
+    assert why in paths[0].read_text(encoding="utf-8")
+    assert "No figure can be compared. 1 row is not compared." in paths[1].read_text(encoding="utf-8")
+    assert compared(tmp_path / "allowed", one(4.4), after, *options, "--allow-missing").exit_code == 0
+    shown = compared(tmp_path / "shown", one(4.4), after)
+    assert shown.exit_code == 0
+    assert f": {why}" in shown.stdout

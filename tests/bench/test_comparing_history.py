@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +11,19 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given
 
-from bench.compare import main
+from bench.comparing import history_plot
 from bench.comparing.history import History, Line, Point, history_of, segments_of
 from bench.comparing.history_plot import draw_history
 from bench.comparing.metrics import METRICS
 from bench.comparing.records import HistoryRecord
-from bench.records import Figure, TrialRecord
+from bench.records import RULES_VERSION, CorpusSpec, Figure, TrialRecord
 from bench.report.reading import read_run
 from bench.report.rows import Row, rows_of
 from lmzoo.errors import InputError
-from tests.bench.synthetic import ENVIRONMENT, facts, failed, ok, repeats, trial, usual, write
+from tests.bench.calling import called
+from tests.bench.synthetic import ENVIRONMENT, facts, failed, ok, repeats, tally, trial, usual, write
 
 pytestmark = pytest.mark.plain
 
@@ -89,9 +90,9 @@ def test_costs_have_the_span_of_their_processes(tmp_path: Path) -> None:
 def test_another_text_or_other_rules_break_the_line_and_are_named(tmp_path: Path) -> None:
     text = facts(sha256="cd" * 32)
     changed = [ok(trial(model, corpus=text), 4.3, corpus=text) for model in ("kn5", "mlp")]
-    newer = [record.model_copy(update={"rules_version": 2}) for record in changed]
+    newer = [record.model_copy(update={"rules_version": RULES_VERSION + 1}) for record in changed]
     folders = days(tmp_path, [*one(4.4), *one(5.0, "mlp")], changed, changed)
-    folders.append(on_day(tmp_path / "day-4", 4, newer, rules_version=2))
+    folders.append(on_day(tmp_path / "day-4", 4, newer, rules_version=RULES_VERSION + 1))
     found = follow(folders)
     for line in found.lines:
         assert [point and point.breaks for point in line.points] == [
@@ -135,6 +136,35 @@ def test_texts_that_share_a_name_have_a_line_each(tmp_path: Path) -> None:
     assert found.notices == []
 
 
+def test_a_text_that_was_read_in_two_ways_has_a_line_for_each_which_other_rules_break(tmp_path: Path) -> None:
+    texts = [facts(min_freq=n, vocab_fingerprint=f"of {n}") for n in (1, 2)]
+    records = []
+    for text in texts:
+        spec = trial("kn5", corpus=text, trial_id=f"from-{text.min_freq}")
+        spec = spec.model_copy(update={"corpus": CorpusSpec(name="genesis", min_freq=text.min_freq)})
+        records.append(ok(spec, 4.0 + text.min_freq, corpus=text))
+    newer = [record.model_copy(update={"rules_version": RULES_VERSION + 1}) for record in records]
+    folders = days(tmp_path, records, records[::-1], records[:1])
+    folders.append(on_day(tmp_path / "day-4", 4, newer, rules_version=RULES_VERSION + 1))
+    lines = follow(folders).lines
+    assert [[round(value) if value else None for value in values_of(line)] for line in lines] == [
+        [5, 5, 5, 5],
+        [6, 6, None, 6],
+    ]
+    assert [[place for place, _ in segment] for segment in segments_of(lines[1])] == [[0, 1], [3]]
+
+
+def test_only_the_folder_itself_is_called_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = days(tmp_path, one(4.4), one(4.3))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    told = follow([Path(), *folders]).left_out
+    assert told == ["empty is no run: run.json is not there; give a folder that python -m bench.run wrote"]
+    # by whatever path, and nowhere else than by its name
+    assert follow([empty, *folders]).left_out == follow([Path("..", "empty"), *folders]).left_out == told
+
+
 def test_what_is_no_run_is_left_out_and_named(tmp_path: Path) -> None:
     folders = days(tmp_path, one(4.4), one(4.3))
     (tmp_path / "README.md").write_text("# Results\n", encoding="utf-8")
@@ -176,11 +206,29 @@ def test_a_figure_that_no_run_has_is_an_error(tmp_path: Path) -> None:
 def test_times_on_another_processor_are_told(tmp_path: Path) -> None:
     folders = days(tmp_path, one(4.4), one(4.3))
     other = ENVIRONMENT.model_copy(update={"cpu_model": "another processor"})
-    folders.append(on_day(tmp_path / "day-3", 3, one(4.3), environment=other))
+    folders.append(on_day(tmp_path / "day-3", 3, one(4.3, changes={"environment": other})))
     assert follow(folders, "next_token_us").notices == [
         "day-3 was measured on another processor than day-2: another processor and a processor"
     ]
     assert follow(folders).notices == []
+
+
+def test_the_processor_is_that_of_the_trials(tmp_path: Path) -> None:
+    other = ENVIRONMENT.model_copy(update={"cpu_model": "a node's processor"})
+    folders = days(tmp_path, one(4.4), one(4.3, changes={"environment": other}), one(4.2))
+    assert follow(folders, "next_token_us").notices == [
+        "day-2 was measured on another processor than day-1: a node's processor and a processor",
+        "day-3 was measured on another processor than day-2: a processor and a node's processor",
+    ]
+    assert "a node's processor" in called(*folders).stdout
+
+
+def test_the_conditions_of_runs_are_told_once_for_all_that_share_them(tmp_path: Path) -> None:
+    busy = one(4.4, changes={"environment": ENVIRONMENT.model_copy(update={"load_1min": 9.0})})
+    folders = days(tmp_path, busy, one(4.4), busy)
+    folders.append(on_day(tmp_path / "day-4", 4, one(4.4), warnings=("a lock",)))
+    told = follow(folders).notices
+    assert [notice.split(" (")[0] for notice in told] == ["day-1 and day-3: the machine was busy", "day-4: a lock"]
 
 
 @pytest.fixture(scope="module")
@@ -207,16 +255,12 @@ def test_segments_hold_every_finite_value_once_in_order_and_cross_no_break(row: 
             assert point is None or not point.breaks
 
 
-def called(folders: Sequence[Path], *options: str) -> Result:
-    return CliRunner().invoke(main, [*map(str, folders), *options])
-
-
 def test_the_terminal_shows_runs_and_a_table_for_each_text(tmp_path: Path) -> None:
     text = facts(sha256="cd" * 32)
     last = [ok(trial("kn5", corpus=text), 4.2, corpus=text)]
     folders = days(tmp_path, [*one(4.4), *one(5.0, "mlp[x]")], one(4.3), last)
     (tmp_path / "README.md").touch()
-    done = called([*folders, tmp_path / "README.md"])
+    done = called(*folders, tmp_path / "README.md")
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "Runs, oldest first:"
@@ -233,12 +277,12 @@ def test_the_terminal_shows_runs_and_a_table_for_each_text(tmp_path: Path) -> No
 
 def test_why_a_figure_is_missing_stands_under_its_table(tmp_path: Path) -> None:
     broken = failed(trial("mlp"), "out_of_memory", "over 1 GiB")
-    done = called(days(tmp_path, [*one(4.4), *one(5.0, "mlp")], [*one(4.4), broken], [*one(4.4), broken]))
+    done = called(*days(tmp_path, [*one(4.4), *one(5.0, "mlp")], [*one(4.4), broken], [*one(4.4), broken]))
     assert "mlp in run 2 and mlp in run 3: out of memory, over 1 GiB" in done.stdout.splitlines()
 
 
 def test_many_runs_stand_in_several_tables(tmp_path: Path) -> None:
-    done = called(days(tmp_path, *[one(4.4 - day / 100) for day in range(12)]))
+    done = called(*days(tmp_path, *[one(4.4 - day / 100) for day in range(12)]))
     rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if line.startswith("│ kn5")]
     assert [len(cells) - 1 for cells in rows] == [5, 5, 2]
 
@@ -251,13 +295,13 @@ def test_many_runs_stand_in_several_tables(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_one_line_and_exit_2(tmp_path: Path, options: list[str], why: str) -> None:
-    done = called(days(tmp_path, one(4.4), one(4.3), one(4.2)), *options)
+    done = called(*days(tmp_path, one(4.4), one(4.3), one(4.2)), *options)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert why in done.stderr
 
 
 def test_one_run_alone_is_exit_2(tmp_path: Path) -> None:
-    done = called(days(tmp_path, one(4.4)))
+    done = called(*days(tmp_path, one(4.4)))
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "give a second to compare it with" in done.stderr
 
@@ -266,7 +310,7 @@ def test_the_record_holds_every_point(tmp_path: Path) -> None:
     broken = failed(trial("mlp"), "diverged", "at step 3")
     infinite = one(4.4, infinite_blocks=3)
     folders = days(tmp_path, [*one(4.4), *one(5.0, "mlp")], infinite, [*one(4.3), broken])
-    assert called([*folders, tmp_path], "--json", str(tmp_path / "h.json")).exit_code == 0
+    assert called(*folders, tmp_path, "--json", str(tmp_path / "h.json")).exit_code == 0
     record = HistoryRecord.model_validate_json((tmp_path / "h.json").read_bytes())
     assert [run.name for run in record.runs] == ["day-1", "day-2", "day-3"]
     kn5, mlp = record.lines
@@ -278,6 +322,18 @@ def test_the_record_holds_every_point(tmp_path: Path) -> None:
         (2, "diverged", "at step 3"),
     ]
     assert str(tmp_path) not in "".join(run.model_dump_json() for run in record.runs)
+
+
+def test_an_end_that_is_infinite_is_null_in_the_record(tmp_path: Path) -> None:
+    infinite = {"valid": tally([math.inf, 1.0], 2)}
+    seeds = [ok(trial("mlp"), 4.4), ok(trial("mlp", seed=1), 4.4, measures=infinite)]
+    folders = days(tmp_path, one(4.4, "mlp"), seeds)
+    options = ["--metric", "valid_perplexity", "--json", str(tmp_path / "h.json")]
+    assert called(*folders, folders[0] / ".." / "no run", *options).exit_code == 0
+    (line,) = HistoryRecord.model_validate_json((tmp_path / "h.json").read_bytes()).lines
+    last = line.points[1]
+    assert last.low is not None
+    assert (last.high, last.value.infinite) == (None, True)
 
 
 HOSTILE = ["<script>alert(1)</script>", '网络:a="b"', "\u202eevil", "a|b&amp;$x$", "m" * 300]
@@ -292,7 +348,9 @@ def test_the_page_has_plots_inside_and_escapes_every_name(tmp_path: Path) -> Non
 
     folders = [on_day(tmp_path / "<b>1", 1, records(0.0)), *days(tmp_path, records(0.1), records(-0.2))]
     page = tmp_path / "history.html"
-    assert called(folders, "--html", str(page)).exit_code == 0
+    done = called(*folders, "--html", str(page))
+    assert done.exit_code == 0
+    assert "could not be drawn" not in done.stdout
     text = page.read_text(encoding="utf-8")
     assert text.count("data:image/svg+xml;base64,") == 1
     assert "could not be drawn" not in text
@@ -300,8 +358,19 @@ def test_the_page_has_plots_inside_and_escapes_every_name(tmp_path: Path) -> Non
     assert "&lt;script&gt;alert" in text
     assert "<b>1" not in text
     first = page.read_bytes()
-    assert called(folders, "--html", str(page)).exit_code == 0
+    assert called(*folders, "--html", str(page)).exit_code == 0
     assert page.read_bytes() == first
+
+
+@pytest.mark.whole
+def test_a_plot_that_fails_is_told_on_the_page_and_on_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_plot, "_draw", None)
+    done = called(*days(tmp_path, *[one(4.4)] * 3), "--html", tmp_path / "x.html")
+    assert done.exit_code == 0
+    assert "warning: plot history-1 could not be drawn: TypeError" in done.stdout
+    assert "<li>plot history-1 could not be drawn: TypeError" in (tmp_path / "x.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("metric", ["eval_tokens_per_s", "above_baseline_bytes", "top1_accuracy"])
@@ -328,6 +397,6 @@ def test_the_glob_of_a_folder_of_runs_works(tmp_path: Path) -> None:
     folders = days(tmp_path, one(4.4), one(4.3), one(4.2))
     shutil.make_archive(str(tmp_path / "old"), "zip", folders[0])
     (tmp_path / "c.json").write_text(json.dumps({"kind": "comparison"}), encoding="utf-8")
-    done = called(sorted(tmp_path.iterdir()))
+    done = called(*sorted(tmp_path.iterdir()))
     assert done.exit_code == 0
     assert done.stdout.count("left out: ") == 2

@@ -174,7 +174,7 @@ def _line(rows: Sequence[Row | None], metric: Metric) -> Line:
             points.append(Point(row=row, value=None, span=None, reason=reason))
             continue
         why = unlike(before.group, row.group) if before else []
-        points.append(Point(row=row, value=value, span=metric.span(row), breaks=" and ".join(why)))
+        points.append(Point(row=row, value=value, span=metric.span(row), breaks=wording.listed(why)))
         before = row
     return Line(points=points)
 

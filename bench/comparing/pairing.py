@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from bench.report import wording
 from bench.report.across import Unit, bits_of, text_of
 from bench.report.rows import Group, Row
 
@@ -134,7 +135,7 @@ def _refusal(a: Row, b: Row) -> str:
     differing = unlike(a.group, b.group)
     if not differing:
         return ""
-    told = f"the second run has {' and '.join(differing)}"
+    told = f"the second run has {wording.listed(differing)}"
     if a.group.tokenizer == b.group.tokenizer or _on_text(a) != _on_text(b):
         return told
     return "" if shared_unit(a, b) else f"{told}, and no bits per byte or character are known of both"

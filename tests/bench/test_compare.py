@@ -240,7 +240,7 @@ READ_OTHERWISE = {
     "normaliser": ({"normalize": "none"}, "another normaliser"),
     "tokens of another text": (
         {"tokenizer": "word", "vocab_fingerprint": "beef", "sha256": "cd" * 32},
-        "another text and another vocabulary and another tokenizer",
+        "another text, another vocabulary and another tokenizer",
     ),
 }
 

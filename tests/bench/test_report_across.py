@@ -284,7 +284,7 @@ def test_other_tokens_of_another_text_are_not_compared_by_bits(tmp_path: Path) -
     found = compared(tmp_path, [scored("kn5", "char", 2.2)], [scored("kn5", "word", 2.0, sha256="cd" * 32)])
     assert found.changes == []
     (refusal,) = found.refusals
-    assert refusal.reason.startswith("the second run has another text and ")
+    assert refusal.reason.startswith("the second run has another text, another vocabulary and ")
 
 
 def test_two_runs_of_no_text_of_one_name_have_nothing_in_common(tmp_path: Path) -> None:

@@ -31,15 +31,22 @@ READ = "read from a file: nothing was trained here"
 class Learned:
     """A model, how it came about, and what of that does not exist, with the reason (`absent`).
 
-    `valid`: the Tally of the validation that chose its weights, if any did.
+    `trained_by`: the kernel that trained it, None where nobody says.  `valid`: the Tally of the validation that chose
+    its weights, if any did.
     """
 
     model: LanguageModel[Any]
-    kernel: str
+    trained_by: str | None
     kept: str
     valid: Tally | None = None
     train_tokens: int | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> str:
+        """What trained the model and, where that is another, what answers: known once it has answered something."""
+        answers = str(getattr(self.model, "kernel_name", "numpy"))
+        return answers if self.trained_by in (None, answers) else f"{self.trained_by}, answers: {answers}"
 
     def whole_validation(self, corpus: Corpus) -> Tally:
         """The Tally of the whole validation part; where the schedule scored all of it, that is what it gave."""
@@ -64,7 +71,7 @@ def trained(training: Training) -> Learned:
     kept = kept_validation(training, model)
     return Learned(
         model=model,
-        kernel=kernel_of(training.trainer, model),
+        trained_by=getattr(training.trainer, "kernel_name", None),
         kept="last" if kept.is_last else f"best validation at {kept.train_s:.2f} s",
         valid=kept.valid,
         train_tokens=training.progress.tokens,
@@ -74,7 +81,7 @@ def trained(training: Training) -> Learned:
 def was_read(model: LanguageModel[Any]) -> Learned:
     """What a file held."""
     absent = dict.fromkeys(("train_s", "train_tokens", "train_tokens_per_s"), READ)
-    return Learned(model=model, kernel=kernel_of(model, model), kept="those of the file", absent=absent)
+    return Learned(model=model, trained_by=None, kept="those of the file", absent=absent)
 
 
 def kept_validation(training: Training, model: LanguageModel[Any]) -> Validation:
@@ -84,13 +91,6 @@ def kept_validation(training: Training, model: LanguageModel[Any]) -> Validation
         return last
     # of equal ones the driver keeps the later
     return min(reversed(training.validations), key=lambda validation: validation.perplexity)
-
-
-def kernel_of(trainer: Any, model: LanguageModel[Any]) -> str:
-    """What trained a model and, where that is another, what answers."""
-    answers = str(getattr(model, "kernel_name", "numpy"))
-    trains = str(getattr(trainer, "kernel_name", answers))
-    return trains if trains == answers else f"{trains}, answers: {answers}"
 
 
 def encoded_for(corpus: Corpus, vocab: Vocab) -> Corpus:

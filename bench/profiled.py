@@ -16,6 +16,8 @@ from bench.recorded import Recorded
 SortedBy = Literal["frequency", "position", "order"]
 # confidence is counted in so many bins of equal width (Guo et al. 2017, section 2)
 N_BINS = 15
+# the longest match that is looked for: so many tokens, or more
+LONGEST = 6
 
 
 class Bucket(Recorded):

@@ -317,6 +317,11 @@ def write_atomically(path: Path, data: bytes) -> None:
             written += os.write(file.fileno(), data[written:])
 
 
+def write_text(path: Path, text: str) -> None:
+    """The same for text, in UTF-8; half surrogates, which that cannot hold, are spelt out."""
+    write_atomically(path, text.encode("utf-8", "backslashreplace"))
+
+
 def _free_name(path: Path, word: str) -> Path:
     """`path.word-N` with the least N from 1 that is not there."""
     n = 1

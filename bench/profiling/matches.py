@@ -9,14 +9,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from bench.profiled import LONGEST
 from lmzoo.corpus import Split
 
 Ids = npt.NDArray[np.integer]
 Keys = npt.NDArray[np.uint64]
 Orders = npt.NDArray[np.int64]
 
-# longer ones count as that long
-LONGEST = 6
 # longer texts are not searched: it would take more than a few seconds
 MOST_TRAIN_TOKENS, MOST_TEST_TOKENS = 10_000_000, 2_000_000
 # tokens of the training text at a time

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bench.profiled import Bucket
-from bench.profiling.matches import LONGEST
+from bench.profiled import LONGEST, Bucket
 from lmzoo.corpus import Split
 from lmzoo.evaluation import Nats
 

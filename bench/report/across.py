@@ -18,10 +18,10 @@ import numpy as np
 
 from bench.records import Figure, Measured
 from bench.report import wording
+from bench.report.answer import label_of
 from bench.report.rows import Group, Row, Tested, contests_of, mean
-from bench.report.tables import Cell, to_csv
+from bench.report.tables import Cell, write_csv
 from bench.stats import Floats, Interval, PairTest, holm, paired_test
-from bench.store import write_atomically
 
 Unit = Literal["byte", "char"]
 # bits of each piece, a row per seed, and the pieces' sizes
@@ -110,7 +110,7 @@ class Across:
 
     def name(self, row: Row) -> str:
         """A row's name with what cut the text for it."""
-        return f"{wording.isolated(self.label(row))} ({self.tokens(row)})"
+        return f"{wording.isolated(label_of(row, self.rows))} ({self.tokens(row)})"
 
     def tokens(self, row: Row) -> str:
         """What cut the text for a row, with the number of symbols where that alone tells two vocabularies apart."""
@@ -120,10 +120,6 @@ class Across:
         alike = {other.group.vocab_fingerprint for other in self.rows if other.group.tokenizer == tokenizer}
         n_symbols = {record.corpus.n_symbols for record in row.records if record.corpus}
         return f"{tokenizer}, {n_symbols.pop():,} symbols" if len(alike) > 1 and n_symbols else tokenizer
-
-    def label(self, row: Row) -> str:
-        several = len({other.device for other in self.rows}) > 1
-        return f"{row.model}{'*' if row.is_adaptive else ''}{f' on {row.device}' if several else ''}"
 
 
 def text_of(group: Group) -> Group:
@@ -183,13 +179,8 @@ def pieces_test(a: Pieces, b: Pieces) -> PairTest | None:
 
 def write_across(folder: Path, several: Iterable[Across]) -> None:
     """Write `across.csv` into a folder, where some text was cut in more than one way; otherwise there is none."""
-    path = folder / "across.csv"
     rows = [_csv_row(one, contest) for one in several for contest in one.contests]
-    if not rows:
-        path.unlink(missing_ok=True)
-        return
-    # half surrogates cannot be written as UTF-8
-    write_atomically(path, to_csv(ACROSS_COLUMNS, rows).encode("utf-8", "backslashreplace"))
+    write_csv(folder / "across.csv", ACROSS_COLUMNS, rows)
 
 
 def _csv_row(across: Across, contest: Contest) -> dict[str, Cell]:

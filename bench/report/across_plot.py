@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.report import wording
 from bench.report.across import Across
+from bench.report.answer import label_of
 from bench.report.bars import Bar, bars_height_in, draw_bars
 from bench.report.drawing import new_figure, save
 from bench.report.rows import Row
@@ -37,9 +38,9 @@ def draw_across(across: Across, folder: Path, stem: str) -> str:
 
 def _bar(across: Across, row: Row) -> Bar:
     value, interval = across.value(row), across.interval(row)
-    name = f"{across.label(row)} ({across.tokens(row)})"
+    name = f"{label_of(row, across.rows)} ({across.tokens(row)})"
     if value is None or not math.isfinite(value) or value <= 0:
-        why = row.status.replace("_", " ") if row.status != "ok" else f"no {across.unit_in_words}"
+        why = row.status_in_words if row.status != "ok" else f"no {across.unit_in_words}"
         why = "infinite" if value is not None else why
         return Bar(name=name, family=row.family, value=None, interval=None, text=why)
     text = wording.rounded(value)

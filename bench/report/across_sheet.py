@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bench.report import wording
 from bench.report.across import Across, figure_of
+from bench.report.answer import label_of
 from bench.report.rows import Row, typical
 from bench.report.sheets import Sheet, number
 from bench.report.tables import summary_of
@@ -34,9 +35,9 @@ def across_sheet(across: Across) -> Sheet:
         rows.append(
             (
                 str(place) if value is not None else "",
-                across.label(row),
+                label_of(row, across.rows),
                 across.tokens(row),
-                wording.with_interval(value, low, high) if row.status == "ok" else row.status.replace("_", " "),
+                wording.with_interval(value, low, high) if row.status == "ok" else row.status_in_words,
                 across.against_best(row) if value is not None else wording.NOT_AVAILABLE,
                 wording.count(number(summary_of(row)["n_tokens"])),
                 wording.seconds(typical(record.train_s for record in row.fine)),
@@ -71,7 +72,7 @@ def _reasons(across: Across) -> list[str]:
 
 def _reasons_of(across: Across, row: Row) -> Sequence[str]:
     if row.status != "ok":
-        return [f"{row.status.replace('_', ' ')}{f', {row.reason}' if row.reason else ''}"]
+        return [f"{row.status_in_words}{f', {row.reason}' if row.reason else ''}"]
     value = across.value(row)
     if value is not None and math.isfinite(value):
         return []

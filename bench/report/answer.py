@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from bench.records import FINE
 from bench.report import wording
 from bench.report.excess import nearest_sentence
 from bench.report.limits import length_of
@@ -18,6 +19,8 @@ ENOUGH_SEEDS = 5
 # more names than this are counted instead of listed, and of targets only so many of the hardest that were passed
 _MAX_NAMES = 4
 _MAX_PASSED = 3
+# beyond it, exp leaves the range of floats
+_LARGEST_EXPONENT = 700.0
 
 
 def label_of(row: Row, rows: Sequence[Row]) -> str:
@@ -34,9 +37,8 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
     order = ranked(rows)
     if not order:
         return ["No model finished with a perplexity."]
-    sentences = [_winner(order, pairs)]
     neural = [row for row in order if row.family == "neural" and row.is_trained]
-    return sentences + (_passing(neural[0], order, rows, given) if neural else [])
+    return [_winner(rows, pairs), *(_passing(neural[0], rows, given) if neural else [])]
 
 
 def caveats(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
@@ -44,35 +46,41 @@ def caveats(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     order = ranked(rows)
     sentences = []
     if order:
-        sentences += _margin(order, pairs)
-        sentences += nearest_sentence(order, _name(order[0], order))
-        sentences += [*_about_adaptive(order), *_winner_without_oov(order)]
+        sentences += _margin(rows, pairs)
+        sentences += nearest_sentence(order, _name(order[0], rows))
+        sentences += [*_about_adaptive(rows), *_winner_without_oov(rows)]
     neural = [row for row in order if row.family == "neural" and row.is_trained]
     if neural:
-        sentences += _about_training(neural, order)
+        sentences += _about_training(neural, rows)
     if len(neural) > 1:
         sentences += _about_seeds(max(len(row.trials) for row in neural))
     unfinished = [row for row in rows if row.reason and NOT_RUN in row.reason]
     if unfinished:
         sentences.append(f"The run ended before {_names(unfinished, rows)} had a record; go on with --resume.")
-    failed = [row for row in rows if row.status not in ("ok", "refused") and row not in unfinished]
+    failed = [row for row in rows if row.status not in FINE and row not in unfinished]
     if failed:
         sentences.append(f"{_names(failed, rows)} did not finish well; the reasons are below.")
     return sentences
 
 
-def _margin(order: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
+def _margin(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     """How far the best model is below the best one of the other family, networks or counting."""
+    order = ranked(rows)
     best = order[0]
     other = next((row for row in order if {row.family, best.family} == {"neural", "counting"}), None)
     test = next((_test_of(pair, best) for pair in pairs if {id(pair.a), id(pair.b)} == {id(best), id(other)}), None)
     if other is None or test is None or None in test:
         return []
-    share, *ends = (-math.expm1(nats) for nats in test if nats is not None)
+    share, *ends = (_share_below(nats) for nats in test if nats is not None)
     low, high = (wording.percent(end) for end in sorted(ends))
     return [
-        f"{_name(best, order)} is {wording.percent(share)} below {_name(other, order)} (95 % interval {low} to {high})."
+        f"{_name(best, rows)} is {wording.percent(share)} below {_name(other, rows)} (95 % interval {low} to {high})."
     ]
+
+
+def _share_below(nats: float) -> float:
+    """By what share a perplexity is below another, given the difference of their nats per token."""
+    return -math.expm1(nats) if nats < _LARGEST_EXPONENT else -math.inf
 
 
 def _test_of(pair: Pair, best: Row) -> tuple[float | None, float | None, float | None]:
@@ -84,24 +92,25 @@ def _test_of(pair: Pair, best: Row) -> tuple[float | None, float | None, float |
     return diff, high, low
 
 
-def _about_adaptive(order: Sequence[Row]) -> list[str]:
+def _about_adaptive(rows: Sequence[Row]) -> list[str]:
     """That the winner learns while it is tested, and the best of those that do not."""
+    order = ranked(rows)
     if not order[0].is_adaptive:
         return []
     others = [row for row in order if not row.is_adaptive]
     told = [
-        f"; the best that does not is {_name(row, order)} ({wording.perplexity(row.test_perplexity)})"
+        f"; the best that does not is {_name(row, rows)} ({wording.perplexity(row.test_perplexity)})"
         for row in others[:1]
     ]
-    return [f"{_name(order[0], order)} learns from the text that it scores{''.join(told)}."]
+    return [f"{_name(order[0], rows)} learns from the text that it scores{''.join(told)}."]
 
 
-def _about_training(neural: Sequence[Row], order: Sequence[Row]) -> list[str]:
+def _about_training(neural: Sequence[Row], rows: Sequence[Row]) -> list[str]:
     """How long networks were trained: with another budget they are other models."""
     lengths = list(dict.fromkeys(filter(None, (length_of(trial) for row in neural for trial in row.trials))))
     if not lengths:
         return []
-    subject = "Each neural model was" if len(neural) > 1 else f"{_name(neural[0], order)} was"
+    subject = "Each neural model was" if len(neural) > 1 else f"{_name(neural[0], rows)} was"
     return [f"{subject} trained for {wording.listed(_cut(lengths), 'or')}."]
 
 
@@ -139,12 +148,12 @@ def times_to_targets(rows: Sequence[Row], given: Sequence[float]) -> Mapping[tup
     }
 
 
-def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
+def _winner(rows: Sequence[Row], pairs: Sequence[Pair]) -> str:
     """Who is first, and from whom the test text cannot tell it."""
-    best, others = order[0], order[1:]
+    best, *others = ranked(rows)
     value, interval = best.test_perplexity, best.interval
     range_text = f" (95 % interval {wording.interval(interval.low, interval.high)})" if interval else ""
-    text = f"{_name(best, order)} has the lowest test perplexity, {wording.perplexity(value)}{range_text}"
+    text = f"{_name(best, rows)} has the lowest test perplexity, {wording.perplexity(value)}{range_text}"
     if not others:
         return f"{text}; no other model was ranked."
     verdicts = verdicts_of(best, pairs)
@@ -153,55 +162,54 @@ def _winner(order: Sequence[Row], pairs: Sequence[Pair]) -> str:
     if not ties and not untested:
         return f"{text}; every other model is significantly worse."
     # the best counting model is named, however many are level
-    ties.sort(key=lambda row: row is not _best_counting(order))
-    parts = [f"{_names(ties, order)} {'is' if len(ties) == 1 else 'are'} not significantly worse"] if ties else []
-    parts += [f"{_names(untested, order)} could not be tested against it"] if untested else []
+    ties.sort(key=lambda row: row is not _best_counting(rows))
+    parts = [f"{_names(ties, rows)} {'is' if len(ties) == 1 else 'are'} not significantly worse"] if ties else []
+    parts += [f"{_names(untested, rows)} could not be tested against it"] if untested else []
     if len(ties) + len(untested) < len(others):
         parts.append("all others are" if ties and not untested else "all others are significantly worse")
     return f"{text}; {', '.join(parts)}."
 
 
-def _best_counting(order: Sequence[Row]) -> Row | None:
-    return next((row for row in order if row.family == "counting"), None)
+def _best_counting(rows: Sequence[Row]) -> Row | None:
+    return next((row for row in ranked(rows) if row.family == "counting"), None)
 
 
-def _winner_without_oov(order: Sequence[Row]) -> list[str]:
+def _winner_without_oov(rows: Sequence[Row]) -> list[str]:
     """That another model has the lowest perplexity once unknown tokens are left out, where that is so."""
+    order = ranked(rows)
     figures = [(value, row) for row in order if (value := row.test_perplexity_no_oov) is not None]
     if not figures:
         return []
     value, best = min(figures, key=lambda figure: figure[0])
     if best is order[0] or not any(m.test.n_oov for m in best.measured):
         return []
-    return [
-        f"Without out-of-vocabulary tokens the lowest is that of {_name(best, order)}, {wording.perplexity(value)}."
-    ]
+    return [f"Without out-of-vocabulary tokens the lowest is that of {_name(best, rows)}, {wording.perplexity(value)}."]
 
 
-def _passing(best: Row, order: Sequence[Row], rows: Sequence[Row], given: Sequence[float]) -> list[str]:
+def _passing(best: Row, rows: Sequence[Row], given: Sequence[float]) -> list[str]:
     """What the best neural model passed, the hardest last, and what it never did; nothing where there was no target."""
     times = times_to_targets(rows, given)
     levels = {name: level for row, _, name, level, _ in targets_of(rows, given) if row is best}
     by_name = {name: times[best.model, best.device, name][1] for name in levels}
     names = sorted(levels, key=lambda name: (-levels[name], name))
-    named = {name: _target(name, order) for name in names}
+    named = {name: _target(name, rows) for name in names}
     passed = [name for name in names if math.isfinite(by_name[name])]
     never = [named[name] for name in names if not math.isfinite(by_name[name])]
     subject = "It"
-    if best is not order[0]:
-        subject = f"The best neural model, {_name(best, order)} ({wording.perplexity(best.test_perplexity)}),"
+    if best is not ranked(rows)[0]:
+        subject = f"The best neural model, {_name(best, rows)} ({wording.perplexity(best.test_perplexity)}),"
     shown = [f"{named[name]} after {wording.seconds(by_name[name])}" for name in passed[-_MAX_PASSED:]]
     parts = [f"passed {wording.listed(shown)} of training"] if shown else []
     parts += [f"never passed {wording.listed(_cut(never))}"] if never else []
     return [f"{subject} {' and '.join(parts)}."] if parts else []
 
 
-def _target(name: str, order: Sequence[Row]) -> str:
+def _target(name: str, rows: Sequence[Row]) -> str:
     """A target inside a sentence; the best counting model, where that is not the winner, with its test perplexity."""
     if name.startswith("ppl="):
         return f"perplexity {name.removeprefix('ppl=')}"
-    counting = _best_counting(order)
-    if counting is None or counting is order[0] or counting.model != name:
+    counting = _best_counting(rows)
+    if counting is None or counting is ranked(rows)[0] or counting.model != name:
         return wording.isolated(name)
     value = wording.perplexity(counting.test_perplexity)
     return f"{wording.isolated(name)} (the best counting model, test perplexity {value})"

@@ -16,7 +16,7 @@ from bench.report.reading import read_run
 from bench.report.rows import Group, Pair, groups_of, pairs_of, rows_of
 from bench.report.scaling import Series, series_of, write_scaling
 from bench.report.tables import write_tables
-from bench.store import write_atomically
+from bench.store import write_text
 
 # nobody looks through the plots of hundreds of texts, and those of one take a second
 MOST_DRAWN = 12
@@ -44,9 +44,10 @@ def build_report(folder: Path) -> list[str]:
     if len(drawn) < len(several):
         some = f"plots are there for {len(drawn)} of {len(several)} texts"
         run = dataclasses.replace(run, warnings=(*run.warnings, f"{some}; the figures of all are in tables/"))
-    report = report_of(run, several, pairs, figures, across)
-    write_atomically(folder / "report.md", _encoded(to_markdown(report)))
-    write_atomically(folder / "report.json", _encoded(to_json(document_of(run, groups, pairs, across))))
+    tables = sorted(path.name for path in (folder / "tables").glob("*.csv"))
+    report = report_of(run, several, pairs, figures, across, tables)
+    write_text(folder / "report.md", to_markdown(report))
+    write_text(folder / "report.json", to_json(document_of(run, groups, pairs, across)))
     return [*run.warnings, *warnings, *_write_html(folder, report)]
 
 
@@ -68,7 +69,7 @@ def _write_html(folder: Path, report: Report) -> list[str]:
         return [f"no report.html: {missing}"]
     from bench.report.html import to_html
 
-    write_atomically(folder / "report.html", _encoded(to_html(report, folder / "plots")))
+    write_text(folder / "report.html", to_html(report, folder / "plots"))
     return []
 
 
@@ -77,8 +78,3 @@ def _missing(library: str) -> str | None:
     if importlib.util.find_spec(library) is None:
         return f"{library} is not installed: python -m pip install 'lmzoo[plots]'"
     return None
-
-
-def _encoded(text: str) -> bytes:
-    # half surrogates cannot be written as UTF-8
-    return text.encode("utf-8", "backslashreplace")

@@ -68,10 +68,12 @@ def report_of(
     pairs: Mapping[Group, Sequence[Pair]],
     figures: Sequence[Figure],
     across: Sequence[Across] = (),
+    tables: Sequence[str] = (),
 ) -> Report:
     """The report of a run: what all tokens of a text share, a part per text and vocabulary, then what holds for all.
 
-    Where models learned from several fractions of a text, its parts are about the largest.
+    Where models learned from several fractions of a text, its parts are about the largest.  `tables`: the names of the
+    files that hold the same figures.
     """
     largest = largest_fraction(across)
     sections = [_across_section(one, figures) for one in across if one.group.train_fraction == largest]
@@ -81,21 +83,31 @@ def report_of(
         sections += _closer_sections(series, own, n_texts=len(several))
     told = (_unavailable(run), Section(title="Warnings", bullets=warnings_of(run)))
     sections += [section for section in told if section.bullets]
-    sections += [_reading(), Section(title="Provenance", sheets=provenance_sheets(run))]
+    sections += [_reading(tables), Section(title="Provenance", sheets=provenance_sheets(run))]
     quick = f" (quick: networks trained for {QUICK_BUDGET_S:g} s only)" if notices.is_quick(run.info.plan) else ""
     title = f"Language models compared: {run.info.run_id}{quick}"
     groups = [rows for series in several for rows in series.groups.values()]
-    return Report(title=title, command=run.info.command, sections=sections, kinds=_kinds(groups))
+    kinds = _kinds([*groups, *[one.rows for one in across]])
+    return Report(title=title, command=run.info.command, sections=sections, kinds=kinds)
 
 
 def _kinds(groups: Iterable[Sequence[Row]]) -> dict[str, str]:
-    """By the name that a row has in tables, those of a single device included."""
+    """By the name that a row has among others of a table, and that it has where all are of its device."""
     found: dict[str, str] = {}
     for rows in groups:
         for row in rows:
             kind = f"{row.family} adaptive" if row.is_adaptive else row.family
             found |= {label_of(row, among): kind for among in (rows, [row])}
     return found
+
+
+# what there is to know of what stands in a table
+_ABOUT_PROFILES: Mapping[str, str] = {
+    "surprisal.csv": "Longest match: how many tokens, up to this one, stand together somewhere in the training text. "
+    "Places in a document with few tokens are joined; surprisal.csv has them apart.",
+    "passage.csv": "The passage is the start of the test text's first document or, where that is long, what comes "
+    "after its first 1,000 tokens: one rule for every text, so that nobody chooses it.",
+}
 
 
 def _across_section(across: Across, figures: Sequence[Figure]) -> Section:
@@ -164,11 +176,11 @@ def _with_distances(parts: Sequence[Part], rows: Sequence[Row]) -> list[Part]:
 def _tested_on(rows: Sequence[Row]) -> str:
     """The test file, where it was given by itself: the group has the name of the training text."""
     files = {file_name(trial.corpus.test) for row in rows for trial in row.trials if trial.corpus.test}
-    return f", tested on {wording.listed([wording.isolated(name) for name in sorted(files)])}" if files else ""
+    return f", tested on {wording.named(sorted(files))}" if files else ""
 
 
 def _unavailable(run: Run) -> Section:
-    reasons = [f"{model}: {reason}" for model, reason in sorted(run.info.unavailable.items())]
+    reasons = [f"{wording.isolated(model)}: {reason}" for model, reason in sorted(run.info.unavailable.items())]
     return Section(title="Could not run here", bullets=reasons)
 
 
@@ -178,7 +190,7 @@ def warnings_of(run: Run) -> list[str]:
     return list(dict.fromkeys([*own, *run.info.warnings, *run.warnings]))
 
 
-def _reading() -> Section:
+def _reading(tables: Sequence[str]) -> Section:
     return Section(
         title="How to read this",
         bullets=(
@@ -203,13 +215,8 @@ def _reading() -> Section:
             "Curves: the line is the median of a network's seeds, the band around it reaches from the lowest to the "
             "highest. Dashed levels are counting models; a bracket on one spans the two validations between which a "
             "network came to it. Pareto front: the models that no other beats in both perplexity and the cost in "
-            "question. A run of many texts has no plots of costs.",
-            "The same figures in full: report.json, and tables/summary.csv, curves.csv, targets.csv, significance.csv, "
-            "and scaling.csv where models learned from several fractions of the text. Where models differ: "
-            "surprisal.csv, calibration.csv, passage.csv and samples.csv.",
-            "The passage is the start of the test text's first document or, where that is long, what comes after its "
-            "first 1,000 tokens: one rule for every text, so that nobody chooses it. Longest match: how many tokens, "
-            "up to this one, stand together somewhere in the training text. Places with few tokens are joined; "
-            "surprisal.csv has them apart.",
+            "question.",
+            *[told for table, told in _ABOUT_PROFILES.items() if table in tables],
+            f"The same figures in full: report.json{', and in tables/: ' * bool(tables)}{', '.join(tables)}.",
         ),
     )

@@ -98,9 +98,10 @@ def _apart(rows: Sequence[Row]) -> list[Sheet]:
     order = sorted(range(len(differences)), key=lambda at: (-abs(differences[at]), at))[:_MOST_TOKENS]
     lines = [_token_line(of_a, of_b, at, differences[at]) for at in sorted(order) if differences[at]]
     headers = ("token", *names, "difference, bits", "longest match", *(f"likeliest for {name}" for name in names))
-    caption = f"tokens of one passage where {wording.listed(names)} differ most, in the order of the text"
+    caption = f"tokens of one passage where {wording.named(names)} differ most, in the order of the text"
+    first, second = map(wording.isolated, names)
     notes = (
-        f"difference: the bits of {names[0]} less those of {names[1]}; below 0 {names[0]} found the token likelier",
+        f"difference: the bits of {first} less those of {second}; below 0 {first} found the token likelier",
         f"the passage: {_quoted(of_a)}",
     )
     return [Sheet(caption=caption, headers=headers, align="lrrrrll", rows=lines, notes=notes)] if lines else []
@@ -163,7 +164,7 @@ def _about_rare(rows: Sequence[Row], known: Sequence[Row]) -> list[str]:
         return []
     parts = [f"{wording.percent(nats)} of the bits of {wording.isolated(name)}" for name, _, nats in told]
     return [
-        f"tokens that the training text has fewer than {RARE} times ({OOV}: out of vocabulary) are "
+        f"tokens that are out of vocabulary ({OOV}), or that the training text has fewer than {RARE} times, are "
         f"{wording.percent(told[0][1])} of all and take {wording.listed(parts)}"
     ]
 
@@ -187,7 +188,8 @@ def _without(known: Sequence[Row]) -> list[Sheet]:
 def _calibration(rows: Sequence[Row]) -> list[Sheet]:
     """How sure models are of their first choice and how often it is right; whether their probabilities sum to 1."""
     known = with_profile(rows)
-    others = [row for row in rows if not profiles_of(row) and sums_to_one(row)]
+    # that probabilities do not sum to 1 is told of rows that are not ranked too: it is why
+    others = [row for row in rows if not any(row is one for one in known) and sums_to_one(row)]
     lines = [_calibration_line(row, rows) for row in (*known, *others)]
     if not lines:
         return []

@@ -18,12 +18,13 @@ from bench.report.across import Across
 from bench.report.across_sheet import across_sentence
 from bench.report.answer import answer, caveats
 from bench.report.content import warnings_of
+from bench.report.passages import sharing
 from bench.report.profile_document import PassageDocument, ProfileDocument, passage_document, profile_document
 from bench.report.provenance import corpora_of
 from bench.report.quantity import Quantity as Quantity
 from bench.report.reading import Run
 from bench.report.reasons import reason_of
-from bench.report.rows import Group, Pair, Row, ranked
+from bench.report.rows import Group, Pair, Row, ranked_first
 from bench.report.sheets import against_first
 from bench.report.tables import SUMMARY_COLUMNS, Cell, number, summary_of, targets_of
 from bench.report.tried import configurations
@@ -54,7 +55,7 @@ _ENDS = ("_low", "_high")
 class RowDocument(Recorded):
     """A row of the ranking.  `figures` has the columns of `summary.csv` by name."""
 
-    rank: int | None = Field(description="from 1; null: not ranked, `reason` says why")
+    rank: int | None = Field(description="from 1; null: not ranked; `reason`, or that of its test perplexity, says why")
     model: str
     device: str
     family: str
@@ -115,13 +116,17 @@ class TextDocument(Recorded):
     rows: tuple[RowDocument, ...]
     targets: tuple[TargetDocument, ...]
     significance: tuple[PairDocument, ...]
-    passage: PassageDocument | None = Field(default=None, description="null: the run keeps no text")
+    passage: PassageDocument | None = Field(default=None, description="null: no record holds one")
 
 
 class AcrossDocument(Recorded):
-    """What compares all tokenizers and vocabularies of a text."""
+    """What compares all tokenizers and vocabularies of a text that was read in one way."""
 
     corpus: str
+    normalize: str
+    documents: str
+    train_fraction: float
+    sha256: str
     unit: Literal["byte", "char"]
     answer: str
 
@@ -172,7 +177,15 @@ def document_of(
         run_id=run.info.run_id,
         texts=tuple(_text(group, rows, pairs[group], given) for group, rows in groups.items()),
         across=tuple(
-            AcrossDocument(corpus=one.group.corpus, unit=one.unit, answer=across_sentence(one)) for one in across
+            AcrossDocument(
+                **{
+                    name: getattr(one.group, name)
+                    for name in ("corpus", "normalize", "documents", "train_fraction", "sha256")
+                },
+                unit=one.unit,
+                answer=across_sentence(one),
+            )
+            for one in across
         ),
         provenance=_provenance(run),
         unavailable=run.info.unavailable,
@@ -186,8 +199,9 @@ def to_json(document: Document) -> str:
 
 
 def _text(group: Group, rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -> TextDocument:
-    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    order = ranked_first(rows)
     against = against_first(order, pairs)
+    shared = {id(row) for row, _ in sharing(rows)}
     return TextDocument(
         **{
             name: getattr(group, name)
@@ -198,7 +212,7 @@ def _text(group: Group, rows: Sequence[Row], pairs: Sequence[Pair], given: Seque
         answer=tuple(answer(rows, pairs, given)),
         caveats=tuple(caveats(rows, pairs)),
         rows=tuple(
-            _row(row, place if row.is_ranked else None, seen, rows)
+            _row(row, place if row.is_ranked else None, seen, id(row) in shared)
             for place, (row, seen) in enumerate(zip(order, against, strict=True), start=1)
         ),
         targets=tuple(_target(row, seed, name, level, c) for row, seed, name, level, c in targets_of(rows, given)),
@@ -207,7 +221,7 @@ def _text(group: Group, rows: Sequence[Row], pairs: Sequence[Pair], given: Seque
     )
 
 
-def _row(row: Row, rank: int | None, against_best: str, rows: Sequence[Row]) -> RowDocument:
+def _row(row: Row, rank: int | None, against_best: str, is_sharing: bool) -> RowDocument:
     summary = summary_of(row)
     columns = [name for name in SUMMARY_COLUMNS if name not in _NO_FIGURES and not name.endswith(_ENDS)]
     own = (
@@ -230,7 +244,7 @@ def _row(row: Row, rank: int | None, against_best: str, rows: Sequence[Row]) -> 
             "seeds": tuple(trial.seed for trial in row.trials),
             "against_best": None if against_best == wording.NOT_AVAILABLE else against_best,
             "figures": {name: _quantity(row, name, summary) for name in columns},
-            "profile": profile_document(row, rows),
+            "profile": profile_document(row, is_sharing=is_sharing),
         }
     )
 

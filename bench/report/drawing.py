@@ -148,7 +148,7 @@ def drawable(text: str) -> str:
     if len(text) > _MAX_LABEL:
         half = (_MAX_LABEL - 1) // 2
         text = f"{text[: half + 6]}…{text[-(half - 6) :]}"
-    return "".join(sign if _has_glyph(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
+    return "".join(sign if _has_glyph(sign) else wording.spelt(sign) for sign in text)
 
 
 def plain_ticks(axis: Axis, low: float, high: float, *, show: Show = "{:,g}".format, most: int = 8) -> None:

@@ -49,9 +49,12 @@ def nearest_sentence(order: Sequence[Row], name: str) -> list[str]:
         return [
             f"The perplexity of {name} is BELOW that of the text's source, {_source(entropy_nats)}; see the warnings."
         ]
+    source = f"The text was drawn from a source of perplexity {_source(entropy_nats)}"
+    if excess.nats <= 0:
+        return [f"{source}, which {name} is level with: what it is below that by is within noise."]
     return [
-        f"The text was drawn from a source of perplexity {_source(entropy_nats)}, below which no honest model can be; "
-        f"{name} costs {wording.rounded(excess.nats)} nats per token more."
+        f"{source}, below which no honest model can be; {name} costs {wording.rounded(excess.nats)} nats per token "
+        "more."
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.report.answer import label_of
 from bench.report.drawing import COUNTING_COLOUR, Style, styles
-from bench.report.rows import Row, ranked
+from bench.report.rows import Row, ranked_first
 
 # more lines or dots than this cannot be told apart: the best have a style of their own, the others are pale
 _MAX_NAMED = 16
@@ -15,7 +15,7 @@ PALE = Style("#C9CFD6", "o", "-")
 
 def looks_of(rows: Sequence[Row]) -> dict[str, Style]:
     """A style for each row's label: colours for neural models, grey for the others; of very many, for the best only."""
-    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    order = ranked_first(rows)
     named = {label_of(row, rows) for row in order[:_MAX_NAMED]}
     families = {label_of(row, rows): row.family for row in rows}
     neural = [name for name, family in families.items() if family == "neural" and name in named]

@@ -96,7 +96,7 @@ def below_source(records: Sequence[TrialRecord]) -> list[str]:
     if not models:
         return []
     return [
-        f"WRONG: {wording.listed(models)} scored below the entropy of the source that the text was drawn from, by more "
+        f"WRONG: {wording.named(models)} scored below the entropy of the source that the text was drawn from, by more "
         "than noise; that is a fault of measuring, or test text was seen in training"
     ]
 
@@ -132,8 +132,8 @@ def oov_share(facts: CorpusFacts) -> float:
 
 def about_load(records: Iterable[TrialRecord]) -> list[str]:
     """Trials beside which the machine had more to do than it has cores."""
-    loads: dict[str, float] = {}
-    n_cores = 0
+    # a cluster has machines of several sizes
+    machines: dict[int, dict[str, float]] = {}
     for record in records:
         machine = record.environment
         if machine is None or machine.load_1min is None:
@@ -141,14 +141,13 @@ def about_load(records: Iterable[TrialRecord]) -> list[str]:
         # the load is the whole machine's, also where a trial may use a part of its CPUs
         n_machine = machine.n_cpus or machine.n_cpus_usable
         if machine.load_1min > n_machine:
+            loads = machines.setdefault(n_machine, {})
             loads[record.trial.model] = max(loads.get(record.trial.model, 0.0), machine.load_1min)
-            n_cores = n_machine
-    if not loads:
-        return []
-    range_text = load_range(list(loads.values()))
     return [
-        f"the machine was busy (load {range_text} on {n_cores} cores) during {wording.listed(list(loads))}: "
-        "their times, and under a budget of seconds their perplexities, may be worse than on a free machine"
+        f"the machine was busy (load {load_range(list(loads.values()))} on {n_cores} cores) during "
+        f"{wording.named(list(loads))}: their times, and under a budget of seconds their perplexities, may be worse "
+        "than on a free machine"
+        for n_cores, loads in machines.items()
     ]
 
 
@@ -159,7 +158,7 @@ def about_devices(records: Iterable[TrialRecord]) -> list[str]:
         if record.environment and record.environment.device_shared:
             models.setdefault(record.trial.device, []).append(record.trial.model)
     return [
-        f"another process used {device} during {wording.listed(list(dict.fromkeys(names)))}: their times, and under a "
+        f"another process used {device} during {wording.named(list(dict.fromkeys(names)))}: their times, and under a "
         "budget of seconds their perplexities, may be worse than on a free device"
         for device, names in models.items()
     ]
@@ -183,7 +182,8 @@ def of_models(records: Sequence[TrialRecord]) -> list[str]:
             if record.trial.model not in named:
                 named.append(record.trial.model)
     return [
-        f"{', '.join(names)}{f' on {where}' if where else ''}: {warning}" for (where, warning), names in models.items()
+        f"{', '.join(map(wording.isolated, names))}{f' on {where}' if where else ''}: {warning}"
+        for (where, warning), names in models.items()
     ]
 
 
@@ -195,7 +195,7 @@ def about_other_normalizers(records: Iterable[TrialRecord]) -> list[str]:
         if facts is not None and facts.vocabulary_of and asked is not None and facts.normalize != asked:
             models.setdefault((facts.normalize, asked), []).append(record.trial.model)
     return [
-        f"{wording.listed(list(dict.fromkeys(names)))} read the text under the normaliser {own}, the others under "
+        f"{wording.named(list(dict.fromkeys(names)))} read the text under the normaliser {own}, the others under "
         f"{asked}: not the same text, so no table has both; where the model was made of such text, its option "
         f"normalize={asked} says so, else run all with --normalize {own}"
         for (own, asked), names in models.items()
@@ -228,7 +228,7 @@ def _brief(found: Mapping[str, Sequence[str]]) -> str:
         ends = {text.rpartition("; ")[2] for text in texts}
         said = ends.pop() if len(ends) == 1 else f"{said}, and the like"
     times = f" ({n_given} such warnings, each in report.md)" if n_given > 1 else ""
-    return f"{wording.listed(names)}: {said}{times}"
+    return f"{wording.named(names)}: {said}{times}"
 
 
 def place_in(corpora: Iterable[CorpusFacts]) -> Callable[[CorpusFacts | None], str]:

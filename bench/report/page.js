@@ -12,7 +12,7 @@
   // capitals do not matter where they tell nothing apart: mb is MB, but m is not M
   for (const unit of Object.keys(SCALES).filter((name) => /B$/.test(name))) SCALES[unit.toLowerCase()] = SCALES[unit];
   const UNIT = Object.keys(SCALES).join("|");
-  const NUMBER = new RegExp(`^(?:[<|] )?(-?(?:\\d[\\d,]*(?:\\.\\d+)?(?:e[+-]?\\d+)?|inf))(?:\\s*(${UNIT}))?(?=$|[\\s(])`);
+  const NUMBER = new RegExp(`^(?:[<|] )?([+-]?(?:\\d[\\d,]*(?:\\.\\d+)?(?:e[+-]?\\d+)?|inf))(?:\\s*(${UNIT}))?(?=$|[\\s(])`);
   // what a limit may leave out, since whole columns are written in it
   const SHARED = new Set(["s", "ms", "µs", "%"]);
 
@@ -150,14 +150,22 @@
     });
     return { words: words.map((word) => word.toLowerCase()), limits };
   };
-  const asked = (text) =>
-    text.split(/,(?!\d)/).map(choiceOf).filter(({ words, limits }) => words.length || limits.length);
+  const asked = (text) => {
+    const typed = text.trim().toLowerCase();
+    // names hold commas too
+    if (typed.includes(",") && [...about.keys()].some((name) => name.toLowerCase().includes(typed)))
+      return [{ words: [typed], limits: [] }];
+    return text.split(/,(?!\d)/).map(choiceOf).filter(({ words, limits }) => words.length || limits.length);
+  };
 
   // Whether each model of a group keeps a limit: by the first column there that has a figure of it
   const keeping = (group, { key, sign, bound }) => {
     const kept = new Map();
     const columns = sheets.filter((sheet) => sheet.group === group).flatMap((sheet) => sheet.columns);
-    for (const { unit, worths } of columns.filter((column) => column.unit !== null && column.key.includes(key))) {
+    const close = columns.filter((column) => column.unit !== null && column.key.includes(key));
+    // one of that very name goes before those that have it inside
+    const same = close.filter((column) => column.key === key);
+    for (const { unit, worths } of same.length ? same : close) {
       for (const [{ dataset }, { rank, value }] of worths) {
         if (rank !== 0 || dataset.model === undefined || kept.has(dataset.model)) continue;
         kept.set(dataset.model, TESTS[sign](value, amountOf(bound, unit)));

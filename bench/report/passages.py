@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.profiled import Passage
+from bench.profiled import LONGEST, Passage
 from bench.report import wording
 from bench.report.answer import label_of
 from bench.report.profiles import chosen, profiles_of, with_profile
@@ -28,8 +28,6 @@ _SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 _MARKS_OF_DIRECTION = "\u200e\u200f\u061c"
 _CONTEXT = 18
-# as records have it, a longest match of so many tokens may be longer
-LONGEST = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +109,14 @@ def views_of(rows: Sequence[Row], most: int) -> Passages | None:
 
 def readable(text: str) -> str:
     """A text whose controls and marks of direction are spelt out; line ends too."""
-    return "".join(sign if _is_plain(sign) else _spelt(sign) for sign in text)
+    return "".join(sign if _is_plain(sign) else wording.spelt(sign) for sign in text)
 
 
 def called(token: str) -> str:
     """A token by itself: white space has a sign, a lone mark a circle to sit on."""
     if token and unicodedata.combining(token[0]):
         return f"◌{readable(token)}"
-    return "".join(_SIGNS.get(sign, sign if _is_plain(sign) else _spelt(sign)) for sign in token)
+    return "".join(_SIGNS.get(sign, sign if _is_plain(sign) else wording.spelt(sign)) for sign in token)
 
 
 def in_its_place(passage: Passage, at: int) -> str:
@@ -162,7 +160,7 @@ def _set(token: str, kind: str) -> str:
     """How a token stands in the passage: a line end is seen, and it ends the line."""
     if kind == "end":
         return f"{token}\n"
-    return "".join("↵\n" if sign == "\n" else sign if _is_plain(sign) else _spelt(sign) for sign in token)
+    return "".join("↵\n" if sign == "\n" else sign if _is_plain(sign) else wording.spelt(sign) for sign in token)
 
 
 def _called(passage: Passage, at: int) -> str:
@@ -172,7 +170,8 @@ def _called(passage: Passage, at: int) -> str:
         name += ", out of vocabulary: scored as <unk>"
     if at in passage.ends:
         name += ", end of the document"
-    if passage.orders:
+    # under <unk>, the training text may have it all the same
+    if passage.orders and at not in passage.unknown:
         name += f" · the training text has {_match(passage.orders[at])}"
     return name
 
@@ -198,7 +197,3 @@ def _is_plain(sign: str) -> bool:
     if sign in _MARKS_OF_DIRECTION or unicodedata.bidirectional(sign) in _TURNING:
         return False
     return unicodedata.category(sign) not in ("Cc", "Cs", "Zl", "Zp")
-
-
-def _spelt(sign: str) -> str:
-    return sign.encode("unicode_escape").decode("ascii")

@@ -16,7 +16,7 @@ from bench.report.drawing import COUNTING_COLOUR, new_figure, plain_ticks, save,
 from bench.report.front import LARGEST
 from bench.report.matrix_plot import draw_matrix
 from bench.report.profile_plots import draw_calibration, draw_surprisal
-from bench.report.rows import Group, Pair, Row, ranked
+from bench.report.rows import Group, Pair, Row, ranked, ranked_first
 from bench.report.scaling import Series
 from bench.report.scaling_plot import draw_scaling
 from bench.report.sheets import MATRIX, MAX_MATRIX
@@ -24,7 +24,7 @@ from bench.report.tables import above_baseline, number, summary_of
 from bench.report.trade_offs_plot import draw_size, draw_speed
 
 _WIDTH_IN = 8.4
-# of more texts than this, the plots of costs would make a page that nobody reads to its end
+# of more texts than this, all plots would make a page that nobody reads to its end
 _MOST_IN_FULL = 3
 _ALWAYS = ("scaling", "perplexity", "validation")
 
@@ -86,7 +86,7 @@ def _plots_of(series: Series, pairs: Sequence[Pair]) -> Mapping[str, tuple[str, 
 
 def draw_perplexity(rows: Sequence[Row], folder: Path, stem: str) -> str:
     """Bars from 1 (certainty) on a logarithmic axis, best on top, with 95 % intervals."""
-    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    order = ranked_first(rows)
     bars = [_bar(row, order) for row in order]
     high = max([bar.value for bar in bars if bar.value], default=10.0)
     figure, (axes,) = new_figure(_WIDTH_IN, bars_height_in(len(order)))
@@ -124,11 +124,11 @@ def draw_memory(rows: Sequence[Row], folder: Path, stem: str) -> str:
             fontsize=8,
         )
     axes.set_xlim(0, max(peak for peak, *_ in bars) / mib * 1.55)
-    name_bars(axes, [label_of(row, order) for row in order])
+    name_bars(axes, [label_of(row, rows) for row in order])
     axes.set_xlabel("peak resident memory, MiB (pale: baseline after imports; dark: beyond it)")
     save(figure, folder, stem)
     shown = [
-        f"{label_of(row, order)} {wording.size(peak)} ({wording.size(above)} above baseline)"
+        f"{label_of(row, rows)} {wording.size(peak)} ({wording.size(above)} above baseline)"
         for peak, above, row in bars
     ]
     return f"Bar chart of peak memory, smallest first: {'; '.join(shown)}."
@@ -150,7 +150,7 @@ def _bar(row: Row, order: Sequence[Row]) -> Bar:
     value = row.test_perplexity if row.is_ranked else None
     name, interval = label_of(row, order), row.interval
     if value is None or not 0 < value < LARGEST:
-        why = "infinite" if row.is_ranked else row.status.replace("_", " ").replace("ok", "no perplexity")
+        why = "infinite" if row.is_ranked else row.status_in_words.replace("ok", "no perplexity")
         return Bar(name=name, family=row.family, value=None, interval=None, text=why)
     text = wording.perplexity(value)
     if interval is not None:

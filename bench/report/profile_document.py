@@ -65,7 +65,7 @@ class SeenDocument(Recorded):
 
 
 class ProfileDocument(Recorded):
-    """Where a row pays what, its seeds joined; `seen` is null where its passage is not that of its text."""
+    """Where a row pays what, its seeds joined; `seen` is null where it is not ranked, or of another passage."""
 
     costs: dict[SortedBy, tuple[CostDocument, ...]]
     calibration_error: float | None
@@ -83,6 +83,8 @@ class PassageDocument(Recorded):
     start: int
     tokens: tuple[str, ...]
     separator: str
+    unknown: tuple[int, ...] = Field(description="places in it, from 0, that are out of vocabulary")
+    ends: tuple[int, ...] = Field(description="places of </s>")
     longest_match: tuple[int, ...] = Field(description="tokens, 6: or more; empty: not told")
 
 
@@ -93,12 +95,17 @@ def passage_document(rows: Sequence[Row]) -> PassageDocument | None:
         return None
     first = shared[0][1]
     return PassageDocument(
-        start=first.start, tokens=first.tokens, separator=first.separator, longest_match=first.orders
+        start=first.start,
+        tokens=first.tokens,
+        separator=first.separator,
+        unknown=first.unknown,
+        ends=first.ends,
+        longest_match=first.orders,
     )
 
 
-def profile_document(row: Row, rows: Sequence[Row]) -> ProfileDocument | None:
-    """The profile of a row among those of its text; None where its records have none."""
+def profile_document(row: Row, *, is_sharing: bool) -> ProfileDocument | None:
+    """The profile of a row; None where its records have none.  `is_sharing`: its passage is that of its text."""
     if not profiles_of(row):
         return None
     costs = {kind: costs_of(row, kind) for kind in _KINDS}
@@ -111,8 +118,8 @@ def profile_document(row: Row, rows: Sequence[Row]) -> ProfileDocument | None:
         accuracy=guesses.accuracy if guesses else None,
         confidences=tuple(_confidence(n, one) for n, one in enumerate(confidences_of(row)) if one.n_tokens),
         sums_to_one=sums_to_one(row),
-        sample=sample and SampleDocument.model_validate(sample.model_dump()),
-        seen=_seen(row) if any(row is one for one, _ in sharing(rows)) else None,
+        sample=None if sample is None else SampleDocument.model_validate(sample.model_dump()),
+        seen=_seen(row) if is_sharing else None,
     )
 
 

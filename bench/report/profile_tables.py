@@ -8,8 +8,7 @@ from pathlib import Path
 
 from bench.profiled import N_BINS, Profile
 from bench.report.rows import Group, Row
-from bench.report.tables import GROUP_COLUMNS, Cell, to_csv
-from bench.store import write_atomically
+from bench.report.tables import GROUP_COLUMNS, Cell, row_columns, write_csv
 
 _SHARED = ("model", *GROUP_COLUMNS, "device", "seed")
 SURPRISAL_COLUMNS = (*_SHARED, "sorted_by", "low", "high", "n_tokens", "nats")
@@ -36,22 +35,15 @@ def write_profiles(folder: Path, groups: Mapping[Group, Sequence[Row]]) -> None:
         "samples": (SAMPLE_COLUMNS, _sample),
     }
     for name, (columns, lines_of) in tables.items():
-        path = folder / f"{name}.csv"
-        lines = [shared | line for shared, profile in _profiles(rows) for line in lines_of(profile)]
-        if lines:
-            # half surrogates cannot be written as UTF-8
-            write_atomically(path, to_csv(columns, lines).encode("utf-8", "backslashreplace"))
-        else:
-            path.unlink(missing_ok=True)
+        lines = (shared | line for shared, profile in _profiles(rows) for line in lines_of(profile))
+        write_csv(folder / f"{name}.csv", columns, lines)
 
 
 def _profiles(rows: Iterable[Row]) -> Iterator[tuple[Line, Profile]]:
     for row in rows:
         for record in row.fine:
             if record.measured is not None and record.measured.profile is not None:
-                group = {name: getattr(row.group, name) for name in GROUP_COLUMNS}
-                shared = {"model": row.model, **group, "device": row.device, "seed": record.trial.seed}
-                yield shared, record.measured.profile
+                yield row_columns(row) | {"seed": record.trial.seed}, record.measured.profile
 
 
 def _surprisal(profile: Profile) -> Iterator[Line]:

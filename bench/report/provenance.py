@@ -63,8 +63,7 @@ def _each(values: Iterable[str]) -> str:
 
 def _limits(plan: Sequence[TrialSpec], of: Callable[[TrialSpec], str]) -> str:
     """Limits of all trials; where those of networks, whose training needs time, are others, they stand apart."""
-    networks = networks_of(plan)
-    trained, others = _each(map(of, networks)), _each(of(trial) for trial in plan if trial not in networks)
+    trained, others = _each(map(of, networks_of(plan))), _each(of(trial) for trial in plan if trial.family != "neural")
     return f"{others}; of networks {trained}" if trained and others and trained != others else trained or others
 
 

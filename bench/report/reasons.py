@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 
 from bench.records import Figure, Measured, TrialRecord
+from bench.report.excess import entropy_of
 from bench.report.rows import Row
 
 # of a figure that nothing was said of
@@ -49,15 +49,16 @@ def reason_of(row: Row, column: str) -> str:
     if said:
         return said[0]
     if row.status != "ok":
-        return row.reason or row.status.replace("_", " ")
+        return row.reason or row.status_in_words
     return _by_kind(row, column)
 
 
 def _by_kind(row: Row, column: str) -> str:
     if column.startswith("peak_device_") and row.device == "cpu":
         return "on the CPU"
-    if column == "excess_nats_per_token" and row.test_perplexity != math.inf:
-        return "the entropy of the text's source is not known"
+    if column == "excess_nats_per_token":
+        is_known = entropy_of([row]) is not None
+        return reason_of(row, "test_perplexity") if is_known else "the entropy of the text's source is not known"
     return _NOT_MEASURED
 
 

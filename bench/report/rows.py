@@ -82,6 +82,11 @@ class Row:
         return tuple(record.measured for record in self.fine if record.measured is not None)
 
     @property
+    def status_in_words(self) -> str:
+        """`timed out` for `timed_out`."""
+        return self.status.replace("_", " ")
+
+    @property
     def is_trained(self) -> bool:
         """Whether a training stands behind it, which compressors and models of files have not."""
         return self.family != "coder" and not any("train_s" in m.absent for m in self.measured)
@@ -207,6 +212,11 @@ def groups_of(rows: Iterable[Row]) -> dict[Group, list[Row]]:
 def ranked(rows: Iterable[Row]) -> list[Row]:
     """The rows that may be ranked, lowest perplexity first."""
     return sorted((row for row in rows if row.is_ranked), key=lambda r: (r.test_perplexity, r.model, r.device))
+
+
+def ranked_first(rows: Sequence[Row]) -> list[Row]:
+    """The ranked rows, lowest perplexity first, and then the others as they come."""
+    return [*ranked(rows), *[row for row in rows if not row.is_ranked]]
 
 
 def pairs_of(rows: Sequence[Row]) -> list[Pair]:

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from bench.report import wording
 from bench.report.answer import label_of
-from bench.report.rows import Group, Number, Row, ranked
+from bench.report.rows import Group, Number, Row, ranked_first
 from bench.report.sheets import Sheet, number
-from bench.report.tables import GROUP_COLUMNS, Cell, summary_of, to_csv
+from bench.report.tables import GROUP_COLUMNS, Cell, summary_of, write_csv
 from bench.stats import Slope, power_law
-from bench.store import write_atomically
 
 SCALING_COLUMNS = (
     *("model", *GROUP_COLUMNS, "device", "status", "reason", "n_train_tokens"),
@@ -61,7 +60,7 @@ class Series:
     def lines(self) -> Mapping[tuple[str, str], Sequence[Row]]:
         """The rows of each (model, device), smallest fraction first; models in the order of the largest's ranking."""
         last = self.groups[self.whole]
-        order = [*ranked(last), *[row for row in last if not row.is_ranked]]
+        order = ranked_first(last)
         found: dict[tuple[str, str], list[Row]] = {(row.model, row.device): [] for row in order}
         for rows in self.groups.values():
             for row in rows:
@@ -86,11 +85,8 @@ def scaling_rows(several: Sequence[Series]) -> list[dict[str, Cell]]:
 
 
 def write_scaling(folder: Path, several: Sequence[Series]) -> None:
-    """Write `scaling.csv` into a folder, where some text has more than one fraction."""
-    if rows := scaling_rows(several):
-        text = to_csv(SCALING_COLUMNS, rows)
-        # half surrogates cannot be written as UTF-8
-        write_atomically(folder / "scaling.csv", text.encode("utf-8", "backslashreplace"))
+    """Write `scaling.csv` into a folder, where some text has more than one fraction; otherwise there is none."""
+    write_csv(folder / "scaling.csv", SCALING_COLUMNS, scaling_rows(several))
 
 
 def points_of(line: Sequence[Row], measure: Measure) -> list[tuple[float, float]]:
@@ -149,7 +145,7 @@ def _cell(row: Row | None, measure: Measure) -> str:
     if row is None:
         return wording.NOT_AVAILABLE
     if not row.is_ranked:
-        return row.status.replace("_", " ")
+        return row.status_in_words
     return measure.show(number(summary_of(row)[measure.key]))
 
 
@@ -162,7 +158,7 @@ def _slope_text(slope: Slope | None) -> str:
 
 def _failures(lines: Sequence[tuple[str, Sequence[Row]]]) -> list[str]:
     return [
-        f"{name} at {wording.fraction(row.group.train_fraction)}: {row.status.replace('_', ' ')}"
+        f"{wording.isolated(name)} at {wording.fraction(row.group.train_fraction)}: {row.status_in_words}"
         f"{f', {row.reason}' if row.reason else ''}"
         for name, line in lines
         for row in line

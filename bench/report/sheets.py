@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.records import Figure, Measured
+from bench.records import FINE, Figure, Measured
 from bench.report import wording
 from bench.report.answer import label_of, times_to_targets, verdicts_of
 from bench.report.front import MEMORY, MODEL_SIZE, NEXT_TOKEN, SCORING, front_notes
 from bench.report.reasons import REASONS, reason_of
-from bench.report.rows import Pair, Row, ranked, typical
+from bench.report.rows import Pair, Row, ranked, ranked_first, typical
 from bench.report.tables import Cell, summary_of, targets_of
 from bench.report.tables import above_baseline as above_baseline
 from bench.report.tables import number as number
@@ -55,17 +55,17 @@ Column = tuple[str, Callable[[Mapping[str, Cell]], str]]
 def sheets_of(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -> list[Part]:
     """The parts of a group's report: title, stems of the plots that belong to it, tables."""
     summaries = {id(row): summary_of(row) for row in rows}
-    order = [*ranked(rows), *[row for row in rows if not row.is_ranked]]
+    order = ranked_first(rows)
     parts: list[Part] = [("Ranking", ("perplexity",), [_ranking(order, summaries, pairs)])]
     parts.append(("Speed to perplexity", ("validation", "tokens"), _speed_to_targets(order, given)))
     costed = [row for row in order if row.records]
     columns = [*_speed_columns(rows), *_energy_columns(summaries.values())]
     fronts = front_notes(rows, (SCORING, NEXT_TOKEN))
-    seconds = [*_plain("cost in time", costed, summaries, columns, fronts), *_wall_clock(costed)]
+    seconds = [*_plain("cost in time", costed, rows, summaries, columns, fronts), *_wall_clock(costed, rows)]
     parts.append(("Seconds and throughput", ("speed",), seconds))
-    sizes = _plain("bytes", costed, summaries, _memory_columns(rows), front_notes(rows, (MODEL_SIZE, MEMORY)))
+    sizes = _plain("bytes", costed, rows, summaries, _memory_columns(rows), front_notes(rows, (MODEL_SIZE, MEMORY)))
     parts.append(("Memory and size", ("memory", "size"), sizes))
-    parts.append(("Which differences are more than noise", (MATRIX,), _significance(ranked(rows), pairs)))
+    parts.append(("Which differences are more than noise", (MATRIX,), _significance(rows, pairs)))
     return parts
 
 
@@ -161,7 +161,7 @@ def against_first(order: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
 
 
 def _status(row: Row) -> str:
-    return row.status.replace("_", " ") if row.status != "ok" else wording.NOT_AVAILABLE
+    return row.status_in_words if row.status != "ok" else wording.NOT_AVAILABLE
 
 
 def _why_not_ranked(row: Row) -> str:
@@ -169,7 +169,8 @@ def _why_not_ranked(row: Row) -> str:
     if row.is_ranked:
         return ""
     others = f"; the others reached {wording.perplexity(row.test_perplexity)}" if row.test_perplexity else ""
-    return f"{reason_of(row, 'test_perplexity')}{others}"
+    why = reason_of(row, "test_perplexity") if row.status in FINE else row.reason or row.status_in_words
+    return f"{why}{others}"
 
 
 def _oov(summary: Mapping[str, Cell]) -> float | None:
@@ -189,7 +190,7 @@ def _reasons(order: Sequence[Row], headers: Sequence[str]) -> list[str]:
                 if label_of(row, order) not in models:
                     models.append(label_of(row, order))
     return [
-        f"{name} n/a{'' if len(models) == len(measured) else f' ({wording.listed(models)})'}: {reason}"
+        f"{name} n/a{'' if len(models) == len(measured) else f' ({wording.named(models)})'}: {reason}"
         for (name, reason), models in found.items()
     ]
 
@@ -197,7 +198,8 @@ def _reasons(order: Sequence[Row], headers: Sequence[str]) -> list[str]:
 def _impossible(order: Sequence[Row]) -> list[str]:
     """How many test tokens each model of infinite perplexity held for impossible."""
     return [
-        f"{label_of(row, order)} inf: {max(m.test.n_zero for m in row.measured):,} zero-probability tokens"
+        f"{wording.isolated(label_of(row, order))} inf: "
+        f"{max(m.test.n_zero for m in row.measured):,} zero-probability tokens"
         for row in order
         if row.is_ranked and row.test_perplexity == math.inf
     ]
@@ -254,14 +256,15 @@ def _time_cell(bracket: tuple[float, float] | None) -> str:
 def _plain(
     caption: str,
     rows: Sequence[Row],
+    among: Sequence[Row],
     summaries: Mapping[int, Mapping[str, Cell]],
     columns: Sequence[Column],
     notes: Sequence[str] = (),
 ) -> list[Sheet]:
-    """A table with a line per row and a column per figure."""
+    """A table with a line per row, named as among all of its group, and a column per figure."""
     if not rows:
         return []
-    lines = [(label_of(row, rows), *[show(summaries[id(row)]) for _, show in columns]) for row in rows]
+    lines = [(label_of(row, among), *[show(summaries[id(row)]) for _, show in columns]) for row in rows]
     headers = ("model", *[name for name, _ in columns])
     return [Sheet(caption=caption, headers=headers, align="n" + "r" * len(columns), rows=lines, notes=notes)]
 
@@ -307,14 +310,14 @@ def _energy_columns(summaries: Iterable[Mapping[str, Cell]]) -> list[Column]:
     return columns
 
 
-def _wall_clock(rows: Sequence[Row]) -> list[Sheet]:
+def _wall_clock(rows: Sequence[Row], among: Sequence[Row]) -> list[Sheet]:
     """Where the seconds of the wall clock went."""
     lines = []
     for row in rows:
         parts = [record.parts for record in (row.fine or row.records) if record.parts]
         if parts:
             seconds = [typical(getattr(part, name) for part in parts) for name in _PARTS]
-            lines.append((label_of(row, rows), *map(wording.seconds, seconds)))
+            lines.append((label_of(row, among), *map(wording.seconds, seconds)))
     if not lines:
         return []
     headers = ("model", *_PARTS.values())
@@ -340,11 +343,12 @@ def _memory_columns(rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def _significance(order: Sequence[Row], pairs: Sequence[Pair]) -> list[Sheet]:
+def _significance(among: Sequence[Row], pairs: Sequence[Pair]) -> list[Sheet]:
     if not pairs:
         return []
+    order = ranked(among)
     verdicts = [verdicts_of(row, pairs) for row in order]
-    names = [label_of(row, order) for row in order]
+    names = [label_of(row, among) for row in order]
     if len(order) > MAX_MATRIX:
         return [_ties(order, names, verdicts)]
     rows = [

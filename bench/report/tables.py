@@ -15,7 +15,7 @@ from bench.records import CorpusFacts, CurvePoint, Figure, Measured, RunInfo, Ta
 from bench.report.excess import excess_of
 from bench.report.rows import Group, Number, Pair, Row, geometric_mean, mean, median, typical
 from bench.stats import Crossing, first_crossing
-from bench.store import write_atomically
+from bench.store import write_text
 
 Cell = str | bool | Number | None
 
@@ -116,7 +116,7 @@ def summary_of(row: Row) -> dict[str, Cell]:
     facts = [record.corpus for record in row.records if record.corpus]
     excess = excess_of(row)
     return {
-        **_row_columns(row),
+        **row_columns(row),
         "status": row.status,
         "reason": _one_line(row.reason) or None,
         "reused": row.is_reused,
@@ -204,9 +204,18 @@ def write_tables(folder: Path, info: RunInfo, groups: Mapping[Group, Sequence[Ro
         "significance": (SIGNIFICANCE_COLUMNS, map(_pair_row, pairs)),
     }
     for name, (columns, cells) in tables.items():
-        text = to_csv(columns, cells)
-        # half surrogates cannot be written as UTF-8
-        write_atomically(folder / f"{name}.csv", text.encode("utf-8", "backslashreplace"))
+        write_csv(folder / f"{name}.csv", columns, cells, even_empty=True)
+
+
+def write_csv(
+    path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Cell]], *, even_empty: bool = False
+) -> None:
+    """Write a table; one without rows is no file, not even that of an earlier report, unless `even_empty`."""
+    lines = list(rows)
+    if lines or even_empty:
+        write_text(path, to_csv(columns, lines))
+    else:
+        path.unlink(missing_ok=True)
 
 
 def to_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
@@ -223,7 +232,7 @@ def _curve_rows(rows: Iterable[Row]) -> Iterable[dict[str, Cell]]:
         for seed, curve in seed_curves(row):
             for point in curve:
                 yield {
-                    **_row_columns(row),
+                    **row_columns(row),
                     "seed": seed,
                     "train_s": point.train_s,
                     "wall_s": point.wall_s,
@@ -234,7 +243,7 @@ def _curve_rows(rows: Iterable[Row]) -> Iterable[dict[str, Cell]]:
 
 def _target_row(row: Row, seed: int, name: str, perplexity: float, crossing: Crossing) -> dict[str, Cell]:
     return {
-        **_row_columns(row),
+        **row_columns(row),
         "seed": seed,
         "target_name": name,
         "target_perplexity": perplexity,
@@ -261,7 +270,7 @@ def _pair_row(pair: Pair) -> dict[str, Cell]:
     }
 
 
-def _row_columns(row: Row) -> dict[str, Cell]:
+def row_columns(row: Row) -> dict[str, Cell]:
     return {"model": row.model, **_group_columns(row.group), "device": row.device}
 
 

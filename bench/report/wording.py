@@ -12,6 +12,8 @@ NOT_AVAILABLE = "n/a"
 TEXT_ITSELF = "text"
 NOT_REACHED = "not reached"
 _TURNING = ("R", "AL", "AN", "RLE", "RLO", "LRE", "LRO")
+# what opens and closes an isolate: inside a name it would close that of the name, or leave it open
+_ISOLATING = ("LRI", "RLI", "FSI", "PDI")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _COUNT_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -84,8 +86,19 @@ def p_value(p: float | None) -> str:
 
 def isolated(name: str) -> str:
     """A name that leaves the order of the words around it alone, whatever direction its own signs run in."""
+    name = "".join(spelt(sign) if unicodedata.bidirectional(sign) in _ISOLATING else sign for sign in name)
     is_simple = all(unicodedata.bidirectional(sign) not in _TURNING for sign in name)
     return name if is_simple else f"\u2068{name}\u2069"
+
+
+def spelt(sign: str) -> str:
+    """A sign as Python writes it, where it may not stand as it is: `\\u202e`."""
+    return sign.encode("unicode_escape").decode("ascii")
+
+
+def named(names: Sequence[str]) -> str:
+    """Names inside a sentence, `a, b and c`, none of which turns the words around it."""
+    return listed([isolated(name) for name in names])
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench import measure, throughput
-from bench.learned import READ, has_same_symbols
+from bench.learned import READ, Learned, has_same_symbols
 from bench.measure import Trial
 from bench.plan import Limits, make_plan
 from bench.records import Answer, CorpusSpec, ModelFacts, TrialRecord
@@ -138,6 +138,18 @@ def test_nan_is_an_invalid_trial_and_no_figure(read: Read) -> None:
     assert record.status == "invalid"
     assert record.reason
     assert record.measured is None or record.measured.test.perplexity.value is None
+
+
+def test_what_answers_is_asked_once_it_has_answered() -> None:
+    class Model:
+        kernel_name = "scratch"
+
+    model: Any = Model()
+    learned = Learned(model=model, trained_by="scratch+numba", kept="last")
+    assert learned.kernel == "scratch+numba, answers: scratch"
+    # compiled code is taken up with the first tokens
+    model.kernel_name = "scratch+numba"
+    assert learned.kernel == "scratch+numba"
 
 
 def test_symbols_are_the_same_only_where_texts_are_cut_alike() -> None:

@@ -83,6 +83,42 @@ def test_the_keys_go_through_a_passage_and_from_model_to_model(chromium: Any, tm
         assert not tab.locator(".told").is_visible()
 
 
+def test_what_the_filter_hides_is_neither_told_nor_in_the_way(chromium: Any, tmp_path: Path) -> None:
+    with visit(chromium, page(tmp_path, n_models=3)) as tab:
+        tokens_of(tab, 0).nth(2).focus()
+        assert "kn1" in tab.locator(".told").inner_text()
+        tab.locator("#filter").fill("kn0, kn2")
+        # what is shown follows
+        assert "kn1" not in tab.locator(".told").inner_text()
+        tokens_of(tab, 0).nth(2).focus()
+        tab.keyboard.press("ArrowDown")
+        assert tokens_of(tab, 2).nth(2).evaluate("(token) => token === document.activeElement")
+        # the key closes the panel first, and what is filtered stays
+        tab.keyboard.press("Escape")
+        assert not tab.locator(".told").is_visible()
+        assert tab.locator("#filter").input_value() == "kn0, kn2"
+        tab.keyboard.press("Escape")
+        assert tab.locator("#filter").input_value() == ""
+
+
+def test_the_arrows_point_where_the_text_runs(chromium: Any, tmp_path: Path) -> None:
+    with visit(chromium, page(tmp_path, tuple("שלום עול"))) as tab:
+        tokens_of(tab, 0).nth(1).focus()
+        tab.keyboard.press("ArrowLeft")
+        assert tokens_of(tab, 0).nth(2).evaluate("(token) => token === document.activeElement")
+
+
+def test_what_is_read_out_is_the_token_in_focus_and_what_its_model_makes_of_it(chromium: Any, tmp_path: Path) -> None:
+    with visit(chromium, page(tmp_path)) as tab:
+        heard = tab.locator("[role=status].heard")
+        tokens_of(tab, 0).nth(1).hover()
+        assert heard.text_content() == ""
+        tokens_of(tab, 1).nth(2).focus()
+        told = heard.text_content()
+        assert told.startswith("c · the training text has")
+        assert told.endswith(". kn1: 37 %, 1.4 bits, likeliest: e 50 %, ␣ 25 %")
+
+
 def test_a_finger_does_the_same_and_the_page_stays_as_wide_as_a_phone(chromium: Any, tmp_path: Path) -> None:
     with visit(chromium, page(tmp_path, n_models=14), PHONE, has_touch=True) as tab:
         tokens_of(tab, 0).nth(3).tap()

@@ -191,6 +191,7 @@ ORDERS: Sequence[tuple[str, Sequence[str], Sequence[int]]] = (
     ("r", ["1.2 MiB", "900 KiB", "failed", "", "3 GiB", "12 B"], [5, 1, 0, 4, 2, 3]),
     ("r", ["3,417", "inf", "-inf", "-2.50", "1.00e-15", "0", "< 0.0001"], [2, 3, 5, 4, 6, 0, 1]),
     ("r", ["+", "~", "-", "", "+"], [2, 0, 4, 1, 3]),
+    ("r", ["+23.5 points", "-3.1 points", "0 points", "+inf", "+1.25 points"], [1, 2, 4, 0, 3]),
     ("l", ["~", "worse", "best", "n/a", "better"], [0, 2, 4, 1, 3]),
     ("n", ["kn10", "kn9", "Kn2", "3gram", "1e5"], [4, 3, 2, 1, 0]),
     ("r", ["0.50 ± 0.03", "0.25 ± 0.9", "1 to 2", "0.125 (0.1 to 7)"], [3, 1, 0, 2]),
@@ -269,12 +270,28 @@ SHOWN_BY = (
 )
 
 
+def test_a_column_of_that_very_name_goes_before_those_that_have_it_inside(chromium: Any, tmp_path: Path) -> None:
+    rows = [["a", "120.1", "3.00 %"], ["b", "99.0", "8.00 %"]]
+    with visit(chromium, page_of(tmp_path, sheet(["model", "without OOV", "OOV"], "nrr", rows))) as tab:
+        for text, wanted in (("OOV<5%", ["a"]), ("without OOV<100", ["b"]), ("without<100", ["b"])):
+            tab.locator("#filter").fill(text)
+            assert [row[0] for row in rows_of(tab.locator("table.sheet"))] == wanted, text
+
+
+def test_a_name_is_found_as_it_stands_with_its_commas(chromium: Any, tmp_path: Path) -> None:
+    names = ["lstm:hidden=64,layers=2", "gru:hidden=64,layers=2", "lstm:hidden=64"]
+    with visit(chromium, page_of(tmp_path, sheet(["model"], "n", [[name] for name in names]))) as tab:
+        for text, wanted in ((names[0], names[:1]), ("hidden=64,layers", names[:2]), ("gru, hidden=64", names)):
+            tab.locator("#filter").fill(text)
+            assert [row[0] for row in rows_of(tab.locator("table.sheet"))] == wanted, text
+
+
 def test_one_box_filters_all_tables_by_name_family_and_limits(chromium: Any, sized_page: Path) -> None:
     with visit(chromium, sized_page) as tab:
         for text, wanted in SHOWN_BY:
             tab.locator("#filter").fill(text)
             assert shown_models(tab) == wanted, text
-            assert tab.get_by_role("status").text_content() == f"{len(wanted)} of 5 models"
+            assert tab.locator("#shown").text_content() == f"{len(wanted)} of 5 models"
             # what is about no model stays
             assert rows_of(tab.locator("table.sheet").last) == [["size", "1 B"]]
 
@@ -291,7 +308,7 @@ def test_a_limit_that_cannot_be_answered_says_so(chromium: Any, sized_page: Path
     with visit(chromium, sized_page) as tab:
         for text, told in TOLD:
             tab.locator("#filter").fill(text)
-            assert tab.get_by_role("status").text_content() == told
+            assert tab.locator("#shown").text_content() == told
 
 
 def test_which_model_is_under_10_mb(chromium: Any, tmp_path: Path) -> None:
@@ -588,6 +605,6 @@ def test_one_model_and_fifty_make_a_page_of_bounded_size(chromium: Any, tmp_path
         assert build_report(folder) == []
     assert (folder / "report.html").stat().st_size < 5e6
     with visit(chromium, folder / "report.html", PHONE) as tab:
-        assert tab.get_by_role("status").text_content() == f"{n_models} of {n_models} models"
+        assert tab.locator("#shown").text_content() == f"{n_models} of {n_models} models"
         assert tab.evaluate("document.querySelectorAll('*').length") < 6_000 + 150 * n_models
         assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -82,13 +85,21 @@ def fields_of(model: type[BaseModel]) -> set[str]:
     found = set()
     for name, field in model.model_fields.items():
         found.add(name)
-        for inner in re.findall(r"document\.(\w+)", str(field.annotation)):
-            found |= fields_of(getattr(document, inner))
+        for inner in models_in(field.annotation):
+            found |= fields_of(inner)
     return found
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models of the report that an annotation names, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield from [annotation] if annotation.__module__.startswith("bench.report.") else []
+    for inner in typing.get_args(annotation):
+        yield from models_in(inner)
 
 
 def test_each_field_of_the_document_is_told_of() -> None:
     (text,) = re.findall(r"^## report.json\n(.*)\Z", PAGE, flags=re.MULTILINE | re.DOTALL)
     named = set(re.findall(r"`(\w+)`", text))
-    assert fields_of(document.Document) >= {"figures", "low", "verdict", "environment"}
+    assert fields_of(document.Document) >= {"figures", "low", "verdict", "environment", "likeliest_p"}
     assert not fields_of(document.Document) - named

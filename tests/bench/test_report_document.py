@@ -156,13 +156,6 @@ def test_what_a_profile_holds_impossible_is_null(tmp_path: Path) -> None:
     assert found.costs["frequency"][0].bits_per_token == Quantity(infinite=True, reason="impossible tokens")
 
 
-def test_tokens_that_no_encoding_has_are_still_json(tmp_path: Path) -> None:
-    tokens = ("\ud800", "a", "\u2028")
-    (text,) = built(tmp_path, [with_profile(ok(trial("kn5"), 4.4), passage=passage(tokens))]).texts
-    assert text.passage is not None
-    assert text.passage.tokens[1:] == tokens[1:]
-
-
 def test_a_quantity_without_value_says_why() -> None:
     with pytest.raises(ValueError, match="reason"):
         Quantity()

@@ -12,6 +12,7 @@ import pytest
 from bench.records import CorpusFacts, TrialRecord
 from bench.report import notices
 from bench.report.build import build_report
+from bench.report.document import Document, Quantity
 from tests.bench.synthetic import facts, failed, ok, trial, write
 
 # the source of these texts has perplexity 4
@@ -55,6 +56,23 @@ def test_what_is_below_the_source_is_said_loudly(tmp_path: Path) -> None:
     assert "WRONG: kn5 scored below the entropy of the source" in report
     assert "BELOW that of the text's source, 4.000" in report
     assert "- kn5 is below the source beyond noise" in report
+
+
+def test_what_is_below_the_source_by_chance_is_level_with_it(tmp_path: Path) -> None:
+    lucky = record("kn5", 4.0)
+    assert lucky.measured is not None
+    known = facts("markov:seed=1", entropy_nats=math.log(lucky.measured.test.perplexity.value or 0.0) + 1e-4)
+    report, _ = pages(tmp_path, [record("kn5", 4.0, corpus=known)])
+    assert "which kn5 is level with" in report
+    assert "nats per token more" not in report
+
+
+@pytest.mark.parametrize("perplexity_of", [{"infinite_blocks": 3}], ids=["infinite"])
+def test_an_infinite_model_has_its_own_reason_for_no_distance(tmp_path: Path, perplexity_of: dict[str, int]) -> None:
+    build_report(write(tmp_path, [record("kn5", 8.0), record("mle", 8.0, **perplexity_of)]))
+    document = Document.model_validate_json((tmp_path / "report.json").read_text(encoding="utf-8"))
+    found = {row.model: row.figures["excess_nats_per_token"] for row in document.texts[0].rows}
+    assert found["mle"] == Quantity(infinite=True, reason="impossible tokens")
 
 
 def test_chance_is_no_fault() -> None:

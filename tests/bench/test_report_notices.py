@@ -37,6 +37,17 @@ def test_load_above_the_number_of_cores_names_models_and_load() -> None:
     assert notices.about_load(records[:1]) == []
 
 
+def test_machines_of_several_sizes_are_told_of_one_by_one() -> None:
+    small, large = on_load("kn5", 3.0), on_load("mlp", 70.0)
+    assert large.environment is not None
+    machine = large.environment.model_copy(update={"n_cpus_usable": 64, "n_cpus": 64})
+    found = notices.about_load([large.model_copy(update={"environment": machine}), small])
+    assert [notice.split(":")[0] for notice in found] == [
+        "the machine was busy (load 70.0 on 64 cores) during mlp",
+        "the machine was busy (load 3.0 on 2 cores) during kn5",
+    ]
+
+
 def test_the_load_is_the_whole_machines_also_beside_a_trial_that_has_one_cpu_of_it() -> None:
     record = on_load("kn5", 3.0)
     assert record.environment is not None

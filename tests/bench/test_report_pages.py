@@ -364,6 +364,57 @@ def test_a_name_from_right_to_left_does_not_turn_the_sentence(tmp_path: Path) ->
     assert "\u2068שלום\u2069 has the lowest test perplexity" in markdown_of(tmp_path)
 
 
+def test_a_name_with_isolates_of_its_own_neither_opens_nor_closes_those_around_it(tmp_path: Path) -> None:
+    write(tmp_path, [ok(trial("a\u2067b"), 4.4), ok(trial("של\u2069ום"), 5.0)])
+    build_report(tmp_path)
+    answer = markdown_of(tmp_path).split("## Ranking")[0]
+    assert "a\\\\u2067b has the lowest test perplexity" in answer or "a\\u2067b has the lowest" in answer
+    assert answer.count("\u2068") == answer.count("\u2069")
+    assert "\u2067" not in answer
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_row_has_one_name_in_all_tables_though_its_other_device_failed(tmp_path: Path) -> None:
+    fine = [ok(trial("kn5"), 4.4), ok(trial("mlp"), 4.0)]
+    write(tmp_path, [*fine, failed(trial("mlp", device="cuda"), "out_of_memory", "over 1 GiB")])
+    build_report(tmp_path)
+    text = markdown_of(tmp_path)
+    assert "mlp on cpu has the lowest test perplexity" in text
+    names = set(re.findall(r"^\| (?:\d+ \| )?(mlp[^|]*?) \|", text, flags=re.MULTILINE))
+    # the table of models in the provenance is about all devices
+    assert names == {"mlp on cpu", "mlp on cuda", "mlp"}
+    assert len(re.findall(r"^\| mlp \|", text, flags=re.MULTILINE)) == 1
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_a_seed_that_failed_is_why_a_row_is_not_ranked_though_another_is_infinite(tmp_path: Path) -> None:
+    infinite = ok(trial("mlp"), 4.0, infinite_blocks=3)
+    write(tmp_path, [ok(trial("kn5"), 4.4), infinite, failed(trial("mlp", seed=1), "timed_out", "after 600 s")])
+    build_report(tmp_path)
+    (line,) = [line for line in markdown_of(tmp_path).splitlines() if line.startswith("|  | mlp |")]
+    assert "1 of 2 seeds failed" in line
+    assert "impossible" not in line.split("1 of 2")[0]
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_perplexities_beyond_what_exp_can_hold_are_still_a_report(tmp_path: Path) -> None:
+    seeds = [ok(trial("mlp", seed=seed), ppl) for seed, ppl in ((0, 5.0), (1, 1e50))]
+    write(tmp_path, [ok(trial("kn5"), 4.4), *seeds])
+    build_report(tmp_path)
+    assert "kn5 has the lowest test perplexity" in markdown_of(tmp_path)
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_what_is_told_to_be_there_is_there(tmp_path: Path) -> None:
+    records = [ok(trial("kn5"), 4.4)]
+    write(tmp_path, records)
+    build_report(tmp_path)
+    reading = markdown_of(tmp_path).split("## How to read this")[1].split("\n## ")[0]
+    files = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert set(re.findall(r"\w+\.csv", reading)) == files
+    assert "passage" not in reading
+
+
 # --- rebuilding and the command
 
 

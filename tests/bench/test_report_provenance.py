@@ -29,7 +29,7 @@ def asked_in(folder: Path, records: list[TrialRecord], **changes: Any) -> dict[s
         .read_text(encoding="utf-8")
         .split("## Provenance")[1]
         .split("what was asked")[1]
-        .split("run and machine")[0]
+        .split("models:")[0]
     )
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:1] == "|"]
     return {row[0]: row[1] for row in rows[2:]}

@@ -33,8 +33,8 @@ def distance_sheets(rows: Sequence[Row]) -> list[Sheet]:
             align="nrrrr",
             rows=[_line(label_of(row, rows), excess) for row, excess in found],
             notes=[
-                f"{wording.isolated(label_of(row, rows))} is below the source beyond noise: a fault of measuring, or test "
-                "text seen in training"
+                f"{wording.isolated(label_of(row, rows))} is below the source beyond noise: a fault of measuring, "
+                "or test text seen in training"
                 for row, excess in found
                 if excess.is_below
             ],

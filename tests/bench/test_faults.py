@@ -175,7 +175,7 @@ def test_the_command_says_that_its_report_cannot_be_written(folder: Path, monkey
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / "report.md"))
 
-    monkeypatch.setattr("bench.report.build.write_atomically", full)
+    monkeypatch.setattr("bench.report.build.write_text", full)
     monkeypatch.setattr("bench.report.build._draw", lambda *_: ([], []))
     done = CliRunner().invoke(report_command, [str(folder)])
     assert done.exit_code == 1

@@ -68,9 +68,11 @@ def test_a_cell_is_torchs_layer_in_values_and_gradients(
     their_outputs, their_after = theirs(their_x, their_states if len(states) > 1 else their_states[0])
     their_after = their_after if isinstance(their_after, tuple) else (their_after,)
 
-    torch.testing.assert_close(outputs, their_outputs, rtol=0, atol=tolerance)
+    # relu lets states grow to tens, whose last bits are larger
+    share = tolerance / 10 if activation == "relu" else 0.0
+    torch.testing.assert_close(outputs, their_outputs, rtol=share, atol=tolerance)
     for mine, yours in zip(after, their_after, strict=True):
-        torch.testing.assert_close(mine, yours[0], rtol=0, atol=tolerance)
+        torch.testing.assert_close(mine, yours[0], rtol=share, atol=tolerance)
 
     aim = torch.randn(outputs.shape, generator=drawing, dtype=dtype)
     mine = torch.autograd.grad((outputs * aim).mean() + after[-1].sum(), [*leaves, *ours.weights().values()])

@@ -21,7 +21,7 @@ from bench.asked import EXECUTORS, Asked
 from bench.executor.protocol import Ended, Executor
 from bench.plan import make_plan
 from bench.records import FINE, Answer, Environment, RunInfo, TrialRecord, TrialSpec
-from bench.report import notices
+from bench.report import notices, wording
 from bench.store import CANNOT_WRITE, RunStore, WriteError, published_record
 from lmzoo.errors import LmzooError
 
@@ -230,5 +230,5 @@ def _last_line(text: str) -> str:
 
 def complain(message: str, status: int) -> int:
     """One line on standard error; gives back the exit status that goes with it."""
-    print(f"error: {terminal.plain(message)}", file=sys.stderr)
+    print(f"error: {wording.plain(message)}", file=sys.stderr)
     return status

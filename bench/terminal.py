@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,12 +43,6 @@ def console_on(stream: TextIO) -> Console:
     """A console that prints texts as they are: brackets in a name are no markup."""
     width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
     return Console(file=stream, markup=False, highlight=False, emoji=False, width=width, soft_wrap=False)
-
-
-def plain(text: str) -> str:
-    """A text on one line without signs that a terminal would obey, these spelt out."""
-    line = " ".join(text.split())
-    return "".join(ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in line)
 
 
 class ProgressView:

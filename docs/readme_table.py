@@ -18,7 +18,7 @@ START = "<!-- reference run: start -->"
 END = "<!-- reference run: end -->"
 PLOTS = {
     "plots/perplexity.png": "Test perplexity of each model",
-    "plots/validation.png": "Validation perplexity of each network over its seconds of training, and the levels of counting",
+    "plots/validation.png": "Validation perplexity of each network over its training seconds, beside counting models",
 }
 
 HEAD = """\

@@ -46,7 +46,7 @@ def comparison_page(comparison: Comparison, checks: Sequence[Check]) -> Report:
     return Report(
         title=f"Two runs compared: {first} and {second}",
         sections=sections,
-        kinds=_kinds((change.row.model, change.row) for change in comparison.changes),
+        kinds={change.row.model: change.row.kinds for change in comparison.changes},
     )
 
 
@@ -71,7 +71,7 @@ def history_page(history: History, figures: Mapping[str, Figure], warnings: Sequ
     return Report(
         title=f"{history.metric.name} over {len(history.entries)} runs",
         sections=sections,
-        kinds=_kinds(named for lines in history.by_text.values() for named in _named(lines)),
+        kinds={name: row.kinds for lines in history.by_text.values() for name, row in _named(lines)},
     )
 
 
@@ -244,11 +244,6 @@ def _named(lines: Sequence[Line]) -> list[tuple[str, Row]]:
     """The rows that lines stand for, with their names among each other."""
     among = [line.row for line in lines]
     return [(label_of(row, among), row) for row in among]
-
-
-def _kinds(named: Iterable[tuple[str, Row]]) -> dict[str, str]:
-    """Words by which a reader may ask for the rows of a name."""
-    return {name: f"{row.family} adaptive" if row.is_adaptive else row.family for name, row in named}
 
 
 def _bullets(title: str, bullets: Iterable[str]) -> list[Section]:

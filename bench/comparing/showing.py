@@ -13,8 +13,8 @@ from bench.comparing.comparison import Comparison
 from bench.comparing.gate import Check
 from bench.comparing.history import History
 from bench.comparing.pages import change_sheets, differences_sheet, legend, line_sheets, reading, runs_sheet
+from bench.report import wording
 from bench.report.sheets import Sheet
-from bench.terminal import plain
 
 # where no terminal says how wide it is, no cell is cut
 _WIDTH_WITHOUT_TERMINAL = 160
@@ -32,7 +32,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """A line, however long."""
-        self._console.print(plain(text), soft_wrap=True)
+        self._console.print(wording.plain(text), soft_wrap=True)
 
     def say_each(self, word: str, lines: Iterable[str]) -> None:
         """Lines that start with a word."""
@@ -45,7 +45,7 @@ class Screen:
         for header, letter in zip(sheet.headers, sheet.align, strict=True):
             table.add_column(header, justify=_JUSTIFY[letter])
         for row in sheet.rows:
-            table.add_row(*map(plain, row))
+            table.add_row(*map(wording.plain, row))
         self._console.print(table)
         for note in sheet.notes:
             self.say(note)

@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from bench import lifeline
+from bench.report import wording
 from bench.report.build import build_report
 from bench.store import CANNOT_WRITE
 from lmzoo.errors import LmzooError
@@ -41,13 +42,13 @@ def main(folders: tuple[Path, ...], runner: int | None) -> None:
             where = "" if error.filename is None else f"{Path(error.filename).name}: "
             _end(f"the report cannot be written: {where}{error.strerror or error}", CANNOT_WRITE)
         for warning in warnings:
-            click.echo(f"warning: {warning}", err=True)
+            click.echo(f"warning: {wording.plain(warning)}", err=True)
         with leaving_when_output_fails():
             click.echo(f"{folder / 'report.html'}")
 
 
 def _end(message: str, status: int) -> NoReturn:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+    click.echo(f"error: {wording.plain(message)}", err=True)
     sys.exit(status)
 
 

@@ -96,8 +96,7 @@ def _kinds(groups: Iterable[Sequence[Row]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for rows in groups:
         for row in rows:
-            kind = f"{row.family} adaptive" if row.is_adaptive else row.family
-            found |= {label_of(row, among): kind for among in (rows, [row])}
+            found |= {label_of(row, among): row.kinds for among in (rows, [row])}
     return found
 
 

@@ -87,6 +87,11 @@ class Row:
         return self.status.replace("_", " ")
 
     @property
+    def kinds(self) -> str:
+        """Words by which a reader may ask for it beside its name: its family, and whether it is adaptive."""
+        return f"{self.family} adaptive" if self.is_adaptive else self.family
+
+    @property
     def is_trained(self) -> bool:
         """Whether a training stands behind it, which compressors and models of files have not."""
         return self.family != "coder" and not any("train_s" in m.absent for m in self.measured)

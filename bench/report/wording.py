@@ -96,6 +96,12 @@ def spelt(sign: str) -> str:
     return sign.encode("unicode_escape").decode("ascii")
 
 
+def plain(text: str) -> str:
+    """A text on one line without signs that a terminal would obey, these spelt out."""
+    line = " ".join(text.split())
+    return "".join(ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in line)
+
+
 def named(names: Sequence[str]) -> str:
     """Names inside a sentence, `a, b and c`, none of which turns the words around it."""
     return listed([isolated(name) for name in names])

@@ -48,7 +48,7 @@ class Split:
     `ids_N` holds all documents; document d is `ids_N[starts_D1[d]:starts_D1[d + 1]]`.  `chars_D` and `bytes_D` are the
     characters of the normalised text and the UTF-8 bytes of the text as read, each line with its LF.  `oov_M` are the
     positions of out-of-vocabulary tokens, `spelling_nats_M` what their spelling costs.  `lossless`: the tokens give
-    back the normalised text but for white space at the ends of documents.
+    back the normalised text, but for white space at the ends of documents where that is the same for all.
     """
 
     name: str

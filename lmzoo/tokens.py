@@ -36,8 +36,8 @@ _SAVED_NS_PER_BYTE = 12
 class Tokens:
     """The tokens of segments: `numbers_T` is 0 where a segment ends, k where `different[k - 1]` stands.
 
-    `chars_S` are the characters of each segment, its end not included.  `lossless`: the tokens give back every segment
-    but for white space at its ends.
+    `chars_S` are the characters of each segment, its end not included.  `lossless`: the tokens give back every segment,
+    but for white space at its ends where that is the same for all.
     """
 
     numbers_T: npt.NDArray[np.integer]
@@ -62,7 +62,8 @@ class Tokens:
 def tokens_of(segments: Segments, tokenizer: Tokenizer) -> Tokens:
     """The tokens of normalised segments."""
     if tokenizer.name == "word":
-        return Tokens(*_number_words(segments), segments.chars_S, _are_single_spaced(segments))
+        lossless = _are_single_spaced(segments) and segments.have_like_ends()
+        return Tokens(*_number_words(segments), segments.chars_S, lossless)
     if tokenizer.is_single:
         number = _number_bytes if tokenizer.name == "byte" else _number_chars
         return Tokens(*number(segments), segments.chars_S, lossless=True)
@@ -102,7 +103,7 @@ def _number_any(segments: Segments, tokenizer: Tokenizer) -> Tokens:
     """Tokens of a tokenizer that is known by what it does alone, some texts at a time."""
     numbers: defaultdict[str, int] = defaultdict(itertools.count(1).__next__)
     numbers_T = array("i")
-    lossless = True
+    lossless = tokenizer.is_lossless or segments.have_like_ends()
     for batch in _batches(_pieces(segments, tokenizer)):
         texts = [text for text, _ in batch]
         split = tokenizer.split_many(texts) if tokenizer.split_many else map(tokenizer.split, texts)

@@ -28,8 +28,9 @@ on the safe side.
 the same function of the text differ by a hair in every block, which a paired test finds with any confidence wanted.
 
 **Impossible tokens**: a model that gave some block probability zero has infinite perplexity and no interval.  Against
-a model that gave none, it can only lose: p is the exact two-sided sign test over the blocks where one was possible and
-the other not, 2 x 0.5^k, so that at least 6 such blocks are needed.  Two infinite models are never told apart.
+a model that gave none it has lost, and no test is needed: what the source has once given it can give, so that this
+model's nats are infinite for the source too, whatever blocks were drawn.  p is 0.  Two infinite models are never told
+apart.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Interval:
 class PairTest:
     """Model a against model b: nats per token of a less those of b (above 0: b is better), 95 % interval, p.
 
-    None where there is no such value: both perplexities are infinite, or a single block shows no spread.
+    None where there is no such value: both perplexities are infinite, or a single block shows no spread.  Where one
+    is infinite, so is `diff`, and p is 0.
     """
 
     diff: float | None
@@ -146,9 +148,11 @@ def perplexity_interval(nats_SxB: Floats, tokens_B: Floats, *, n_resamples: int 
 def paired_test(a_SxB: Floats, b_SxB: Floats, tokens_B: Floats) -> PairTest:
     """Whether two models differ on the same blocks; a row per seed in each (their numbers may differ)."""
     a_SxB, b_SxB, tokens_B = join_blocks(a_SxB), join_blocks(b_SxB), join_blocks(tokens_B)
-    impossible = [bool(np.isinf(nats).any()) for nats in (a_SxB, b_SxB)]
-    if any(impossible):
-        return _test_of_impossible(a_SxB, b_SxB, impossible)
+    a_is_infinite, b_is_infinite = (bool(np.isinf(nats_SxB).any()) for nats_SxB in (a_SxB, b_SxB))
+    if a_is_infinite and b_is_infinite:
+        return PairTest(diff=None)
+    if a_is_infinite or b_is_infinite:
+        return PairTest(diff=math.inf if a_is_infinite else -math.inf, p=0.0)
     n_tokens, n_blocks = float(tokens_B.sum()), len(tokens_B)
     diff_B = a_SxB.mean(axis=0) - b_SxB.mean(axis=0)
     diff = float(diff_B.sum()) / n_tokens
@@ -335,14 +339,6 @@ def _studentised(diff: float, parts: Sequence[Part]) -> PairTest:
     margin = _margin(parts, _plain)
     p = student_t_p(diff / error, _degrees_of_freedom(parts, _plain))
     return PairTest(diff=diff, low=diff - margin, high=diff + margin, p=p)
-
-
-def _test_of_impossible(a_SxB: Floats, b_SxB: Floats, impossible: Sequence[bool]) -> PairTest:
-    if all(impossible):
-        return PairTest(diff=None)
-    infinite_SxB, diff = (a_SxB, math.inf) if impossible[0] else (b_SxB, -math.inf)
-    n_blocks = int(np.isinf(infinite_SxB).any(axis=0).sum())
-    return PairTest(diff=diff, p=min(1.0, 2 * 0.5**n_blocks))
 
 
 @lru_cache(maxsize=2)

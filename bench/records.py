@@ -7,6 +7,7 @@ place.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -279,3 +280,10 @@ class RunInfo(Recorded):
     no_text: bool = False
     warnings: tuple[str, ...] = ()
     environment: Environment
+
+    @model_validator(mode="after")
+    def _trials_have_names_of_their_own(self) -> RunInfo:
+        counts = Counter(trial.trial_id for trial in self.plan)
+        if twice := next((name for name, count in counts.items() if count > 1), None):
+            raise ValueError(f"the plan has {twice} {counts[twice]} times; each trial has a trial_id of its own")
+        return self

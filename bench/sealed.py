@@ -18,7 +18,7 @@ Kind = TypeVar("Kind", bound=Recorded)
 
 # the field of a record that holds it
 _SEAL = "sha256"
-_SEALED_SINCE = 2
+_BEFORE_SEALS = 1
 # a FIFO would block its reader for ever, a link may lead out of the folder; systems without them have no such flags
 _REGULAR_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
@@ -47,7 +47,7 @@ def read_sealed(path: Path, kind: type[Kind]) -> Kind:
     if (version := schema_version(data)) > SCHEMA_VERSION:
         raise NewerFileError(f"{path.name} has schema {version}, this version reads up to {SCHEMA_VERSION}")
     seal = data.pop(_SEAL, None)
-    if seal != _seal_of(data) and not (seal is None and version < _SEALED_SINCE):
+    if seal != _seal_of(data) and not (seal is None and version == _BEFORE_SEALS):
         raise CorruptFileError(f"the content of {path.name} is not what was written; it was altered")
     try:
         return kind.model_validate(data)
@@ -69,9 +69,10 @@ def read_json(path: Path) -> Any:
 
 
 def schema_version(data: Any) -> int:
-    """The schema that a file's content names; 0 where it names none."""
+    """The schema that a file's content names; 0 where it names none, or one that is no integer as JSON has them."""
     version = data.get("schema_version", 0) if isinstance(data, dict) else 0
-    return version if isinstance(version, int) else 0
+    # true is an int in Python
+    return version if type(version) is int else 0
 
 
 def _read_regular(path: Path) -> bytes:

@@ -12,11 +12,11 @@ from bench.report.content import Figure, Report, report_of
 from bench.report.document import document_of, to_json
 from bench.report.markdown import to_markdown
 from bench.report.profile_tables import write_profiles
-from bench.report.reading import read_run
+from bench.report.reading import NOT_RUN, Run, read_run
 from bench.report.rows import Group, Pair, groups_of, pairs_of, rows_of
 from bench.report.scaling import Series, series_of, write_scaling
 from bench.report.tables import write_tables
-from bench.store import write_text
+from bench.store import TRIALS, write_text
 
 # nobody looks through the plots of hundreds of texts, and those of one take a second
 MOST_DRAWN = 12
@@ -48,7 +48,12 @@ def build_report(folder: Path) -> list[str]:
     report = report_of(run, several, pairs, figures, across, tables)
     write_text(folder / "report.md", to_markdown(report))
     write_text(folder / "report.json", to_json(document_of(run, groups, pairs, across)))
-    return [*run.warnings, *warnings, *_write_html(folder, report)]
+    return [*run.warnings, *_about_records(run), *warnings, *_write_html(folder, report)]
+
+
+def _about_records(run: Run) -> list[str]:
+    """Files of records that cannot be used; in the report itself their rows say so."""
+    return [f"{TRIALS}/{one.trial_id}.json: {one.reason}" for one in run.missing if one.reason != NOT_RUN]
 
 
 def _draw(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from pydantic import ValidationError
 
 from bench.records import SCHEMA_VERSION, RunInfo, TrialRecord, TrialSpec
 from bench.sealed import read_json, read_record, schema_version
+from bench.store import TRIALS
 from lmzoo.errors import CorruptFileError, InputError, NewerFileError
 
 UNREADABLE = "record unreadable"
+OF_ANOTHER = "record is of another trial"
 NOT_RUN = "no record: the run ended before this trial"
 
 
@@ -42,19 +45,23 @@ class Run:
 def read_run(folder: Path) -> Run:
     """Read a run's folder.
 
-    Raises `InputError` where there is no run, and `NewerFileError` for one that a newer version wrote.  A record that
-    cannot be read is no error: it becomes a `Missing`.
+    Raises `InputError` where there is no run, or none of the records that it planned can be looked for, and
+    `NewerFileError` for one that a newer version wrote.  A record that cannot be read, or that is of another trial than
+    its file, is no error: it becomes a `Missing`.
     """
     info = _read_info(folder)
     plan = {trial.trial_id: trial for trial in info.plan}
-    files = {path.stem: path for path in sorted((folder / "trials").glob("*.json"))}
-    set_aside = {path.name.removesuffix(".json.bad") for path in sorted((folder / "trials").glob("*.json.bad"))}
+    names = _names_in(folder, info)
+    files = {name.removesuffix(".json"): folder / TRIALS / name for name in names if name.endswith(".json")}
+    set_aside = {name.removesuffix(".json.bad") for name in names if name.endswith(".json.bad")}
     records, missing, other_rules = [], [], []
     for trial_id in [*plan, *sorted((files.keys() | set_aside) - plan.keys())]:
         record = _read_record(files[trial_id]) if trial_id in files else None
         if record is None:
             reason = UNREADABLE if trial_id in files or trial_id in set_aside else NOT_RUN
             missing.append(Missing(trial_id=trial_id, trial=plan.get(trial_id), reason=reason))
+        elif not _is_of(record, trial_id, plan):
+            missing.append(Missing(trial_id=trial_id, trial=plan.get(trial_id), reason=OF_ANOTHER))
         elif record.rules_version != info.rules_version:
             other_rules.append(record)
         else:
@@ -63,8 +70,27 @@ def read_run(folder: Path) -> Run:
         records = list(map(_without_text, records))
     kept, doubles = _without_doubles(records)
     warnings = (*_about_other_rules(info, other_rules), *map(_about_double, doubles))
-    earlier = (*other_rules, *doubles, *_set_aside(folder / "trials"))
+    earlier = (*other_rules, *doubles, *_set_aside(folder / TRIALS))
     return Run(info=info, records=kept, missing=tuple(missing), warnings=warnings, earlier=earlier)
+
+
+def _names_in(folder: Path, info: RunInfo) -> list[str]:
+    """The files of the trials.  Without any folder of them nothing is known of a plan, not even that it did not run."""
+    try:
+        return sorted(path.name for path in (folder / TRIALS).iterdir())
+    except OSError as error:
+        if not info.plan:
+            return []
+        raise InputError(
+            f"{folder} is no whole run: {TRIALS}, the folder with the records of its {len(info.plan)} trials: "
+            f"{error.strerror or error}; put it back, or make the run again"
+        ) from error
+
+
+def _is_of(record: TrialRecord, trial_id: str, plan: Mapping[str, TrialSpec]) -> bool:
+    """Whether a record is of the trial that its file is named after, and of the content that was planned for it."""
+    planned = plan.get(trial_id, record.trial)
+    return (record.trial.trial_id, record.trial.content_key) == (trial_id, planned.content_key)
 
 
 def _without_text(record: TrialRecord) -> TrialRecord:

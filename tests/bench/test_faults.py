@@ -217,12 +217,22 @@ def test_a_seal_cannot_be_left_out(tmp_path: Path) -> None:
         read_record(path)
 
 
+@pytest.mark.parametrize("version", [None, True, "4", 4.0, -1, 0, 2])
+def test_only_schema_1_had_no_seal(tmp_path: Path, version: object) -> None:
+    path = tmp_path / "record.json"
+    data = json.loads(make_record(make_trial("good")).model_dump_json(exclude={"sha256", "schema_version"}))
+    data |= {} if version is None else {"schema_version": version}
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(CorruptFileError, match="it was altered"):
+        read_record(path)
+
+
 def test_an_older_record_without_a_seal_has_to_fit_the_schema(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     older = make_record(make_trial("good")).model_copy(update={"schema_version": 1})
     path.write_text(older.model_dump_json(exclude={"sha256"}), encoding="utf-8")
     assert read_record(path) == older
-    path.write_text('{"status": "ok"}', encoding="utf-8")
+    path.write_text('{"schema_version": 1, "status": "ok"}', encoding="utf-8")
     with pytest.raises(CorruptFileError, match=r"record\.json does not fit the schema"):
         read_record(path)
 
@@ -231,7 +241,7 @@ def test_an_older_record_without_a_seal_has_to_fit_the_schema(tmp_path: Path) ->
 def test_what_is_no_record_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "record.json"
     path.write_bytes(content)
-    with pytest.raises(CorruptFileError, match=r"^record\.json "):
+    with pytest.raises(CorruptFileError, match=r"record\.json (is|holds)|content of record\.json"):
         read_record(path)
 
 

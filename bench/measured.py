@@ -7,37 +7,74 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from bench.profiled import Profile
+from bench.recorded import Count as Count
 from bench.recorded import Figure as Figure
 from bench.recorded import Recorded as Recorded
+from lmzoo.tally import Tally
+
+_NotNegative = Annotated[float, Field(ge=0)]
+# the relative difference that the order of a sum may make
+_ROUNDING = 1e-9
 
 
 class TallyRecord(Recorded):
     """The sums of one scored split and what follows from them."""
 
     nll_nats: Figure
-    n_tokens: int
-    n_chars: int
-    n_bytes: int
-    n_oov: int
-    n_zero: int
+    n_tokens: Count
+    n_chars: Count
+    n_bytes: Count
+    n_oov: Count
+    n_zero: Count
     perplexity: Figure
     perplexity_no_oov: Figure
     bits_per_char: Figure
     bits_per_byte: Figure
 
+    @model_validator(mode="after")
+    def _figures_follow_from_the_sums(self) -> TallyRecord:
+        nats = self.nll_nats.number
+        if max(self.n_oov, self.n_zero) > self.n_tokens:
+            raise ValueError(f"of {self.n_tokens} tokens {self.n_oov} are out of vocabulary, {self.n_zero} impossible")
+        if nats is None:
+            return self
+        if (nats == math.inf) != (self.n_zero > 0):
+            raise ValueError(f"{self.n_zero} impossible tokens cannot have {nats} nats")
+        # without spelling, which only tokens out of vocabulary have
+        least = Tally(nll_nats=nats, n_tokens=self.n_tokens, n_chars=self.n_chars, n_bytes=self.n_bytes)
+        for name, figure, want in (
+            ("perplexity", self.perplexity, least.perplexity),
+            ("bits_per_char", self.bits_per_char, least.bits_per_char),
+            ("bits_per_byte", self.bits_per_byte, least.bits_per_byte),
+            ("perplexity_no_oov", self.perplexity_no_oov, None if self.n_oov else least.perplexity),
+        ):
+            got = figure.number
+            if got is None or want is None or math.isclose(got, want, rel_tol=_ROUNDING):
+                continue
+            if not (name.startswith("bits") and self.n_oov and got > want):
+                raise ValueError(f"{name} is {got!r}, but {nats!r} nats make {want!r}")
+        return self
+
 
 class Repeats(Recorded):
     """Raw values of one repeated measurement, with the unit in the name of the field that holds it."""
 
-    values: tuple[float, ...]
-    median: float
-    low_quartile: float
-    high_quartile: float
+    values: tuple[_NotNegative, ...]
+    median: _NotNegative
+    low_quartile: _NotNegative
+    high_quartile: _NotNegative
     unstable: bool = Field(description="the interquartile range is over 10 % of the median")
+
+    @model_validator(mode="after")
+    def _are_in_order(self) -> Repeats:
+        if not self.low_quartile <= self.median <= self.high_quartile:
+            raise ValueError(f"a median of {self.median} is not between {self.low_quartile} and {self.high_quartile}")
+        return self
 
 
 # what a compressor or a model that is read may not have; each with a reason in `absent`
@@ -60,35 +97,42 @@ class Measured(Recorded):
     block_nats: tuple[float | None, ...] = Field(
         description="nats of each block of the test part; null: infinite; empty: `absent` has the reason"
     )
-    block_tokens: tuple[int, ...]
+    block_tokens: tuple[Count, ...]
     # a value for each block, in the order of `block_nats`; empty in records of schema 1
     block_chars: tuple[float, ...] = Field(default=(), description="characters; empty where nothing is divided by them")
     block_bytes: tuple[float, ...] = Field(default=(), description="bytes; empty where nothing is divided by them")
     block_spelling_nats: tuple[float, ...] = Field(default=(), description="what spelling its OOV tokens costs")
     block_known_nats: tuple[float | None, ...] = Field(default=(), description="nats without OOV; null: infinite")
-    block_known_tokens: tuple[int, ...] = Field(default=(), description="tokens that are in the vocabulary")
+    block_known_tokens: tuple[Count, ...] = Field(default=(), description="tokens that are in the vocabulary")
     # pieces of long documents, cut at the same characters whatever the tokenizer; empty where blocks are documents
     text_nats: tuple[float | None, ...] = Field(default=(), description="nats, spelling included; null: infinite")
-    text_chars: tuple[int, ...] = ()
-    text_bytes: tuple[int, ...] = Field(default=(), description="empty where nothing is divided by them")
+    text_chars: tuple[Count, ...] = ()
+    text_bytes: tuple[Count, ...] = Field(default=(), description="empty where nothing is divided by them")
     device_agreement: Figure = Field(
         default=Figure(reason="not measured"),
         description="largest difference of ln p, over a fixed sample, of the model on its device and loaded on the CPU",
     )
-    n_params: int | None
+    n_params: Count | None
     model_bytes: Figure
-    train_tokens: int | None = None
-    train_tokens_per_s: float | None = None
+    train_tokens: Count | None = None
+    train_tokens_per_s: _NotNegative | None = None
     eval_tokens_per_s: Repeats | None = None
     next_token_us: Repeats | None = Field(
         default=None, description="microseconds from a state to the next token's distribution and state"
     )
-    next_token_us_p99: float | None = None
+    next_token_us_p99: _NotNegative | None = None
     profile: Profile | None = Field(default=None, description="None: no distribution, or a record before schema 4")
     checks: dict[str, str] = Field(default_factory=dict, description="what came of each check of probabilities")
     absent: dict[str, str] = Field(default_factory=dict, description="why a figure does not exist, by its name")
     kernel: str
     kept: str = Field(description="whose weights were scored: 'last', or 'best validation at N s'")
+
+    @model_validator(mode="after")
+    def _accuracy_is_a_share(self) -> Measured:
+        share = self.top1_accuracy.number
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"top1_accuracy is a share of 0 to 1, got {share}")
+        return self
 
     @model_validator(mode="after")
     def _what_is_absent_has_a_reason(self) -> Measured:
@@ -131,22 +175,23 @@ class Measured(Recorded):
         for kind, buckets in profile.sorted_tokens():
             yield f"tokens by {kind}", sum(bucket.n_tokens for bucket in buckets), test.n_tokens, 0.0
             if test.nll_nats.number is not None:
-                yield f"nats by {kind}", _sum_of(bucket.nats for bucket in buckets), test.nll_nats.number, 1e-9
+                yield f"nats by {kind}", _sum_of(bucket.nats for bucket in buckets), test.nll_nats.number, _ROUNDING
         n_guesses = sum(one.n_tokens for one in profile.confidences)
         if n_guesses and self.top1_accuracy.value is not None:
             n_right = sum(one.n_right for one in profile.confidences)
-            yield "right guesses", n_right, self.top1_accuracy.value * n_guesses, 1e-9
+            yield "right guesses", n_right, self.top1_accuracy.value * n_guesses, _ROUNDING
 
     def _sums_of_tokens(self) -> Iterator[tuple[str, float, float, float]]:
         test = self.test
         yield "tokens", sum(self.block_tokens), test.n_tokens, 0.0
         if test.nll_nats.number is not None:
-            yield "nats", _sum_of(self.block_nats), test.nll_nats.number, 1e-9
+            yield "nats", _sum_of(self.block_nats), test.nll_nats.number, _ROUNDING
         if self.block_known_tokens:
             yield "known tokens", sum(self.block_known_tokens), test.n_tokens - test.n_oov, 0.0
         if self.block_known_nats and test.perplexity_no_oov.value is not None:
             n_known = test.n_tokens - test.n_oov
-            yield "known nats", _sum_of(self.block_known_nats), n_known * math.log(test.perplexity_no_oov.value), 1e-9
+            nats = n_known * math.log(test.perplexity_no_oov.value)
+            yield "known nats", _sum_of(self.block_known_nats), nats, _ROUNDING
 
     def _sums_of_text(self) -> Iterator[tuple[str, float, float, float]]:
         test, nats = self.test, _sum_of(self.block_nats)
@@ -160,6 +205,6 @@ class Measured(Recorded):
                 yield name, _sum_of(got), want, tolerance
         for size, bits in ((test.n_chars, test.bits_per_char.value), (test.n_bytes, test.bits_per_byte.value)):
             if self.block_spelling_nats and bits is not None:
-                yield "spelling", nats + _sum_of(self.block_spelling_nats), bits * size * math.log(2), 1e-9
+                yield "spelling", nats + _sum_of(self.block_spelling_nats), bits * size * math.log(2), _ROUNDING
             if self.text_nats and bits is not None:
-                yield "nats of pieces", _sum_of(self.text_nats), bits * size * math.log(2), 1e-9
+                yield "nats of pieces", _sum_of(self.text_nats), bits * size * math.log(2), _ROUNDING

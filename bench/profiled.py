@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from bench.recorded import Recorded
+from bench.recorded import Count, Recorded
 
 SortedBy = Literal["frequency", "position", "order"]
 # confidence is counted in so many bins of equal width (Guo et al. 2017, section 2)
@@ -27,18 +27,18 @@ class Bucket(Recorded):
     tokens out of vocabulary, which have no value, have neither.
     """
 
-    low: int | None = None
-    high: int | None = None
-    n_tokens: int = Field(ge=0)
+    low: Count | None = None
+    high: Count | None = None
+    n_tokens: Count
     nats: float | None = Field(description="their sum; null: infinite")
 
 
 class Confidence(Recorded):
     """Predictions that were about as sure of their first choice: how often it was right."""
 
-    n_tokens: int = Field(ge=0)
+    n_tokens: Count
     p_sum: float = Field(ge=0, description="the probabilities of the first choices, in sum")
-    n_right: int = Field(ge=0)
+    n_right: Count
 
     @model_validator(mode="after")
     def _is_share(self) -> Confidence:
@@ -51,17 +51,17 @@ class Confidence(Recorded):
 class Passage(Recorded):
     """A passage of the test text, token by token; the same for every model of a vocabulary."""
 
-    start: int = Field(ge=0, description="its first token's place in the test text, from 0")
+    start: Count = Field(description="its first token's place in the test text, from 0")
     tokens: tuple[str, ...] = Field(description="as they are read; those out of vocabulary as the text has them")
     separator: str = Field(default="", description="what stands between two tokens")
-    unknown: tuple[int, ...] = Field(default=(), description="places in the passage that are out of vocabulary")
-    ends: tuple[int, ...] = Field(default=(), description="places of </s>")
-    starts: tuple[int, ...] = Field(default=(), description="places where a document starts")
+    unknown: tuple[Count, ...] = Field(default=(), description="places in the passage that are out of vocabulary")
+    ends: tuple[Count, ...] = Field(default=(), description="places of </s>")
+    starts: tuple[Count, ...] = Field(default=(), description="places where a document starts")
     nats: tuple[float | None, ...] = Field(description="as in the evaluation; null: infinite")
-    orders: tuple[int, ...] = Field(
+    orders: tuple[Count, ...] = Field(
         default=(), description="tokens of the longest n-gram, ending there, that the training text has; 6: or more"
     )
-    model_orders: tuple[int, ...] = Field(default=(), description="order of the n-gram that a counting model took")
+    model_orders: tuple[Count, ...] = Field(default=(), description="order of the n-gram that a counting model took")
     choices: tuple[tuple[str, ...], ...] = Field(description="the most probable tokens at each place, at most 5")
     choices_p: tuple[tuple[float, ...], ...] = Field(description="their probabilities")
 
@@ -85,7 +85,7 @@ class Sample(Recorded):
     """What a model wrote; `reason`: why it could not."""
 
     prompt: str
-    seed: int
+    seed: Count
     text: str | None = Field(description="without the prompt; documents are separated by line ends")
     reason: str | None = None
 

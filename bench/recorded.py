@@ -1,10 +1,16 @@
-"""What all that a run writes has in common: frozen values without NaN and infinity, and figures with reasons."""
+"""What all that a run writes has in common: frozen values in bounds that all can hold, and figures with reasons."""
 
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# how many there are of something, bytes too: what a signed 64-bit integer holds, and so any float nearly
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+# a share of the whole that there is something of
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Recorded(BaseModel):
@@ -22,6 +28,8 @@ class Figure(Recorded):
     def _value_or_reason(self) -> Figure:
         if self.value is None and not self.reason:
             raise ValueError("a figure without a value needs a reason")
+        if self.value is not None and self.infinite:
+            raise ValueError(f"a figure is {self.value} or infinite, not both")
         return self
 
     @property

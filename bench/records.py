@@ -8,7 +8,7 @@ place.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,7 @@ from bench.measured import Measured as Measured
 from bench.measured import Recorded as Recorded
 from bench.measured import Repeats as Repeats
 from bench.measured import TallyRecord as TallyRecord
+from bench.recorded import Count, Fraction
 from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Invalid
 
 # 1: the first.  2: blocks by character, byte and out-of-vocabulary token; agreement of devices; energy; schedule.
@@ -43,7 +44,7 @@ class CorpusSpec(Recorded):
     tokens: str | None = None
     normalize: str | None = None
     documents: str | None = None
-    min_freq: int = 1
+    min_freq: Count = 1
     encoding: str = DEFAULT_ENCODING
     invalid: Invalid = DEFAULT_INVALID
     with_test: bool = Field(default=True, description="without, a trial ends with the validation text")
@@ -57,21 +58,21 @@ class CorpusFacts(Recorded):
     normalize: str
     tokenizer: str
     documents: str
-    min_freq: int
+    min_freq: Count
     sha256: str
     vocab_fingerprint: str
     vocabulary_of: str | None = Field(default=None, description="the model that brought this vocabulary, if one did")
-    n_symbols: int = Field(description="predictable symbols: a uniform model's perplexity")
-    n_train_tokens: int
-    n_valid_tokens: int
-    n_test_tokens: int
-    n_test_oov: int
-    n_train_documents: int
-    n_test_documents: int
-    n_blank_lines: int
-    n_markers: int
-    n_normalized: int = Field(default=0, description="characters that normal forms of Unicode changed")
-    n_replaced: int = Field(default=0, description="invalid sequences of bytes that U+FFFD stands for")
+    n_symbols: Count = Field(description="predictable symbols: a uniform model's perplexity")
+    n_train_tokens: Count
+    n_valid_tokens: Count
+    n_test_tokens: Count
+    n_test_oov: Count
+    n_train_documents: Count
+    n_test_documents: Count
+    n_blank_lines: Count
+    n_markers: Count
+    n_normalized: Count = Field(default=0, description="characters that normal forms of Unicode changed")
+    n_replaced: Count = Field(default=0, description="invalid sequences of bytes that U+FFFD stands for")
     test_overlap: float = Field(description="share of test lines found verbatim in the training text, 0 to 1")
     entropy_nats: float | None = Field(
         default=None, description="nats per token of the source that the text was drawn from, where that is known"
@@ -90,15 +91,15 @@ class TrialSpec(Recorded):
     corpus: CorpusSpec
     corpus_sha256: str
     code_sha256: str | None = Field(default=None, description="of the sources that planned it; None before schema 2")
-    train_fraction: float = 1.0
+    train_fraction: Fraction = 1.0
     device: str = "cpu"
-    seed: int = 0
+    seed: Count = 0
     budget_s: float | None = None
     epochs: float | None = None
-    max_steps: int | None = None
-    threads: int = 1
+    max_steps: Count | None = None
+    threads: Count = 1
     time_limit_s: float | None = None
-    memory_limit_bytes: int | None = None
+    memory_limit_bytes: Count | None = None
     quick: bool = False
     with_text: bool = Field(default=True, description="whether its record may hold a passage and a sample")
 
@@ -139,7 +140,7 @@ class ScheduleChange(Recorded):
 
     schedule: str
     value: str
-    step: int
+    step: Count
     train_s: float
 
 
@@ -148,17 +149,17 @@ class CurvePoint(Recorded):
 
     train_s: float
     wall_s: float
-    train_tokens: int
+    train_tokens: Count
     valid_perplexity: Figure
 
 
 class Memory(Recorded):
     """Bytes of the trial's own process; device figures are null on a CPU, never 0."""
 
-    peak_rss_bytes: int
-    baseline_rss_bytes: int
-    peak_device_bytes: int | None = None
-    peak_device_reserved_bytes: int | None = None
+    peak_rss_bytes: Count
+    baseline_rss_bytes: Count
+    peak_device_bytes: Count | None = None
+    peak_device_reserved_bytes: Count | None = None
 
 
 class Energy(Recorded):
@@ -193,10 +194,10 @@ class Environment(Recorded):
     python: str
     platform: str
     cpu_model: str
-    n_cpus_usable: int
-    n_cpus: int | None = Field(default=None, description="CPUs of the whole machine, whose load `load_1min` is")
+    n_cpus_usable: Count
+    n_cpus: Count | None = Field(default=None, description="CPUs of the whole machine, whose load `load_1min` is")
     load_1min: float | None
-    memory_total_bytes: int | None
+    memory_total_bytes: Count | None
     versions: dict[str, str]
     thread_variables: dict[str, str]
     git_commit: str | None = None
@@ -223,8 +224,8 @@ class SoFar(Recorded):
 class TrialRecord(Recorded):
     """What one trial gave.  A failure has a status, a reason, and whatever was measured before it."""
 
-    schema_version: int = SCHEMA_VERSION
-    rules_version: int = RULES_VERSION
+    schema_version: Count = SCHEMA_VERSION
+    rules_version: Count = RULES_VERSION
     trial: TrialSpec
     status: Status
     reason: str | None = None
@@ -238,7 +239,7 @@ class TrialRecord(Recorded):
     wall_s: float
     energy: Energy | None = None
     schedule: tuple[ScheduleChange, ...] = ()
-    attempts: int = Field(default=1, description="2: its first worker was lost, and the trial was begun anew")
+    attempts: Count = Field(default=1, description="2: its first worker was lost, and the trial was begun anew")
     is_adaptive: bool = False
     warnings: tuple[str, ...] = ()
     environment: Environment | None = None
@@ -255,12 +256,25 @@ class TrialRecord(Recorded):
             raise ValueError("a trial with status 'ok' holds what it measured")
         return self
 
+    @model_validator(mode="after")
+    def _measured_what_was_read(self) -> TrialRecord:
+        if self.corpus is None or self.measured is None:
+            return self
+        test = self.measured.test
+        for name, got, want in (
+            ("tokens", test.n_tokens, self.corpus.n_test_tokens),
+            ("tokens out of vocabulary", test.n_oov, self.corpus.n_test_oov),
+        ):
+            if got != want:
+                raise ValueError(f"{got} {name} were scored, but the test text that was read has {want}")
+        return self
+
 
 class RunInfo(Recorded):
     """`run.json`: what was asked, and what could not run here and why."""
 
-    schema_version: int = SCHEMA_VERSION
-    rules_version: int = RULES_VERSION
+    schema_version: Count = SCHEMA_VERSION
+    rules_version: Count = RULES_VERSION
     run_id: str
     command: str
     started_utc: str
@@ -271,11 +285,11 @@ class RunInfo(Recorded):
     )
     descriptions: dict[str, str] = Field(default_factory=dict, description="what each model is, by its name")
     corpora: tuple[CorpusFacts, ...]
-    target_perplexities: tuple[float, ...] = ()
-    seeds: int = 1
-    train_fractions: tuple[float, ...] = (1.0,)
+    target_perplexities: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    seeds: Count = 1
+    train_fractions: tuple[Fraction, ...] = (1.0,)
     executor: str = "local"
-    threads: int = 1
+    threads: Count = 1
     quick: bool = False
     no_text: bool = False
     warnings: tuple[str, ...] = ()

@@ -99,7 +99,7 @@ def repeats(median: float, *, unstable: bool = False) -> Repeats:
     )
 
 
-def tally(nats: Sequence[float], n_tokens: int) -> TallyRecord:
+def tally(nats: Sequence[float], n_tokens: int, *, n_oov: int = 0) -> TallyRecord:
     total = math.fsum(nats)
     perplexity = Figure.of(math.exp(total / n_tokens) if math.isfinite(total) else math.inf, "impossible tokens")
     bits = Figure.of(total / n_tokens / math.log(2), "impossible tokens")
@@ -108,7 +108,7 @@ def tally(nats: Sequence[float], n_tokens: int) -> TallyRecord:
         n_tokens=n_tokens,
         n_chars=n_tokens,
         n_bytes=n_tokens,
-        n_oov=0,
+        n_oov=n_oov,
         n_zero=sum(map(math.isinf, nats)),
         perplexity=perplexity,
         perplexity_no_oov=perplexity,
@@ -117,8 +117,8 @@ def tally(nats: Sequence[float], n_tokens: int) -> TallyRecord:
     )
 
 
-def measured(nats: Sequence[float], tokens: Sequence[int], **changes: Any) -> Measured:
-    scored = tally(nats, sum(tokens))
+def measured(nats: Sequence[float], tokens: Sequence[int], *, n_oov: int = 0, **changes: Any) -> Measured:
+    scored = tally(nats, sum(tokens), n_oov=n_oov)
     values: dict[str, Any] = {
         "test": scored,
         "valid": scored,
@@ -165,12 +165,14 @@ def ok(
     difficulty = np.random.default_rng(7).normal(0, 0.1, n_blocks)
     nats = 200 * (math.log(perplexity) + difficulty + rng.normal(0, 0.01, n_blocks))
     nats[:infinite_blocks] = math.inf
+    read = corpus or facts()
+    found = measured(nats.tolist(), [200] * n_blocks, n_oov=read.n_test_oov, **(measures or {}))
     values: dict[str, Any] = {
         "trial": spec,
         "status": "ok",
-        "corpus": corpus or facts(),
+        "corpus": as_scored(read, found),
         "curve": curve([perplexity] if levels is None else levels),
-        "measured": measured(nats.tolist(), [200] * n_blocks, **(measures or {})),
+        "measured": found,
         "memory": Memory(peak_rss_bytes=memory_mib * 2**20, baseline_rss_bytes=40 * 2**20),
         "parts": Parts(start_and_imports_s=0.5, load_s=0.1, train_s=3.0, validate_s=0.5, test_s=0.5, throughput_s=1.0),
         "train_s": 3.0,
@@ -181,12 +183,18 @@ def ok(
     return TrialRecord(**(values | (changes or {})))
 
 
+def as_scored(corpus: CorpusFacts, found: Measured) -> CorpusFacts:
+    """A text whose test part has as many tokens as were scored."""
+    return corpus.model_copy(update={"n_test_tokens": found.test.n_tokens, "n_test_oov": found.test.n_oov})
+
+
 def with_test(record: TrialRecord, changes: dict[str, Any]) -> TrialRecord:
     """The record with other figures of the test text, checked as one that is read."""
     assert record.measured is not None
     test = record.measured.test.model_copy(update=changes)
     measured = Measured.model_validate(record.measured.model_dump() | {"test": test.model_dump()})
-    return record.model_copy(update={"measured": measured})
+    corpus = record.corpus and as_scored(record.corpus, measured)
+    return record.model_copy(update={"measured": measured, "corpus": corpus})
 
 
 def failed(spec: TrialSpec, status: Status, reason: str, **changes: Any) -> TrialRecord:

@@ -23,7 +23,7 @@ from bench.report.drawing import style_sheet
 from bench.report.reading import read_run
 from bench.report.rows import groups_of, rows_of
 from lmzoo.errors import InputError
-from tests.bench.synthetic import facts, failed, hash_of, ok, trial, write
+from tests.bench.synthetic import as_scored, facts, failed, hash_of, ok, trial, write
 
 N_PIECES = 100
 BYTES = 300
@@ -91,7 +91,7 @@ def scored(
         "block_known_tokens": (),
     }
     measured = Measured.model_validate(record.measured.model_dump() | held | (changes or {}))
-    return record.model_copy(update={"measured": measured})
+    return record.model_copy(update={"measured": measured, "corpus": as_scored(corpus, measured)})
 
 
 def several(tmp_path: Path, records: Sequence[TrialRecord]) -> list[Across]:
@@ -210,8 +210,10 @@ def test_an_impossible_token_is_infinite_and_last(tmp_path: Path) -> None:
     assert bad.measured is not None
     infinite = Figure.of(math.inf, "3 tokens of probability zero")
     test = bad.measured.test.model_dump() | {
-        name: infinite.model_dump() for name in ("nll_nats", "perplexity", "bits_per_char", "bits_per_byte")
+        name: infinite.model_dump()
+        for name in ("nll_nats", "perplexity", "perplexity_no_oov", "bits_per_char", "bits_per_byte")
     }
+    test |= {"n_zero": 3}
     nats = (None, *bad.measured.block_nats[1:])
     measured = Measured.model_validate(bad.measured.model_dump() | {"test": test, "block_nats": nats})
     found = one(tmp_path, [scored("kn5", "char", 2.2), bad.model_copy(update={"measured": measured})])

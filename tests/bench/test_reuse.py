@@ -138,7 +138,8 @@ def test_a_failure_before_the_text_was_read_says_nothing_of_the_model(text: Path
     assert not is_reused(failed, tmp_path / "run")
     corpus = CorpusSpec(name=str(text))
     trial = make_trial(corpus=corpus)
-    after = failed.model_copy(update={"trial": trial, "corpus": corpus_facts(read_corpus(corpus))})
+    read = corpus_facts(read_corpus(corpus))
+    after = failed.model_copy(update={"trial": trial, "corpus": read, "measured": None})
     assert is_reused(after, tmp_path / "run")
 
 

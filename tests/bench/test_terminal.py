@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +19,7 @@ from bench.executor.protocol import Ended, Moved, Started
 from bench.records import CorpusSpec, Figure
 from lmzoo.streams import never_raise_on_output
 from tests.bench.stubs import make_record, make_trial
-from tests.bench.synthetic import with_test
+from tests.bench.synthetic import tally, with_test
 
 COLUMNS = (
     "model,corpus,normalize,tokenizer,documents,train_fraction,device,status,reason,"
@@ -335,7 +336,10 @@ def test_why_a_figure_is_missing_is_told_once_and_of_whom() -> None:
     why = Figure(reason="the tokens do not give back the normalised text")
     records = [make_record(make_trial(name)) for name in ("kn5", "mle", "mlp")]
     lossy = [with_test(record, {"bits_per_char": why}) for record in records]
-    infinite = with_test(records[0], {"bits_per_char": Figure(infinite=True, reason="tokens of probability zero")})
+    lost = tally([math.inf, 1.0], 4)
+    measured = records[0].measured
+    assert measured is not None
+    infinite = records[0].model_copy(update={"measured": measured.model_copy(update={"test": lost})})
     of = attrgetter("bits_per_char")
     assert why_absent([*records, infinite], "bits/char", of) == []
     assert why_absent([*lossy[:2], records[2]], "bits/char", of) == [f"bits/char n/a (kn5 and mle): {why.reason}"]

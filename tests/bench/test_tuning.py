@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -21,7 +22,7 @@ from bench import tune
 from bench.describe import answer, corpus_facts, model_facts
 from bench.executor.protocol import Ended, Event, Moved, Started
 from bench.measure import Trial
-from bench.records import SCHEMA_VERSION, Answer, CorpusSpec, Figure, TallyRecord, TrialRecord, TrialSpec
+from bench.records import SCHEMA_VERSION, Answer, CorpusSpec, Figure, TrialRecord, TrialSpec
 from bench.sealed import read_sealed
 from bench.terminal import console_on
 from bench.tuning import searching
@@ -38,6 +39,7 @@ from lmzoo.recipe_files import write_recipe
 from lmzoo.registry import MODELS, resolve_config
 from lmzoo.spec import parse_spec
 from tests.bench.stubs import make_record, make_trial
+from tests.bench.synthetic import tally
 
 TEXT = "".join(f"the cat sat on mat {i}\n" for i in range(90))
 Outcome = float | str
@@ -76,8 +78,7 @@ def told_record(trial: TrialSpec, outcome: Outcome) -> TrialRecord:
     if isinstance(outcome, str):
         return TrialRecord(trial=trial, status="diverged", reason=outcome, wall_s=1.0, started_utc="now")
     record = make_record(trial)
-    assert record.measured is not None
-    valid = TallyRecord(**(dict(record.measured.valid) | {"perplexity": Figure.of(outcome)}))
+    valid = tally([4 * math.log(outcome)], 4).model_copy(update={"perplexity": Figure.of(outcome)})
     return record.model_copy(update={"measured": None, "valid": valid})
 
 

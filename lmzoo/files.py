@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import math
 import mmap
 import os
 import re
@@ -23,10 +25,19 @@ _LEFTOVER = re.compile(r"\.[0-9a-f]{16}\.tmp")
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file to write; it takes the place of `path` when the block ends well and leaves nothing otherwise.
 
-    Once it is there it survives a crash.  Raises whatever `OSError` the system has.
+    Once it is there it survives a crash.  Raises whatever `OSError` the system has; it names `path`.
     """
-    # through a link to the file that it names
-    path = path.resolve()
+    try:
+        with _replacing(_linked(path)) as file:
+            yield file
+    except OSError as error:
+        if error.errno is None or not (error.filename is None or _LEFTOVER.fullmatch(Path(error.filename).name)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
     # not the name with something added: the name may be as long as the system allows
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
@@ -40,6 +51,15 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _linked(path: Path) -> Path:
+    """The file that a link names, or the path itself.  Raises `OSError` for links that lead round in a circle."""
+    # Path.resolve answers a circle in another way under each version of Python; here a link is left
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return found
 
 
 def sync_folder(folder: Path) -> None:
@@ -57,14 +77,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, *, before_s: float = math.inf) -> None:
     """Remove what writers that were killed left in a folder: files that had not got their names yet.
 
-    Only for a folder that nobody writes to meanwhile.
+    Where somebody may write meanwhile, only what nobody has written to since `before_s`, in seconds since 1970.
     """
     for path in folder.glob(".*.tmp"):
-        if _LEFTOVER.fullmatch(path.name) and not path.is_dir():
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if _LEFTOVER.fullmatch(path.name) and not path.is_dir() and path.lstat().st_mtime < before_s:
+                path.unlink()
 
 
 @contextlib.contextmanager
@@ -88,7 +109,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 def require_writable(path: Path) -> None:
     """Raise `StorageError` where `whole_file` could not write; nothing is changed."""
     with _refusals(path):
-        trial = path.resolve().parent / f".{secrets.token_hex(8)}.tmp"
+        trial = _linked(path).parent / f".{secrets.token_hex(8)}.tmp"
         with trial.open("xb"):
             pass
         trial.unlink()

@@ -105,12 +105,25 @@ def join_blocks(values_SxB: Floats, max_blocks: int = MAX_BLOCKS) -> Floats:
     return np.add.reduceat(values_SxB, starts, axis=-1)
 
 
+def _with_sizes(sums_SxB: Floats, sizes_B: Floats) -> tuple[Floats, Floats]:
+    """Blocks that have a size, each with those behind it that have none (the first with those before it, too).
+
+    A `</s>` that stands alone in a block is no character: drawn anew without what it ends, it is bits of nothing.
+    """
+    starts = np.flatnonzero(sizes_B)
+    if len(starts) in (0, len(sizes_B)):
+        return sums_SxB, sizes_B
+    starts[0] = 0
+    return np.add.reduceat(sums_SxB, starts, axis=-1), np.add.reduceat(sizes_B, starts)
+
+
 def ratio_interval(sums_SxB: Floats, sizes_B: Floats, *, n_resamples: int = N_RESAMPLES) -> Interval | None:
     """95 % interval of a ratio of sums over blocks (a row of sums per seed, whose mean is taken).
 
-    None where there is none: an infinite block, fewer than two blocks, or nothing to divide by.
+    A block without a size belongs to the one before it.  None where there is none: an infinite block, fewer than two
+    blocks, or nothing to divide by.
     """
-    sums_SxB, sizes_B = join_blocks(sums_SxB), join_blocks(sizes_B)
+    sums_SxB, sizes_B = (join_blocks(values) for values in _with_sizes(sums_SxB, sizes_B))
     n_blocks = len(sizes_B)
     if n_blocks < 2 or not np.isfinite(sums_SxB).all() or not sizes_B.sum() > 0:
         return None

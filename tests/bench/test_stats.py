@@ -75,6 +75,20 @@ def test_infinite_and_single_blocks_have_no_interval(nats: list[float]) -> None:
     assert stats.perplexity_interval(one(nats), tokens(len(nats))) is None
 
 
+@pytest.mark.parametrize("sizes", [[2.0, 0.0], [0.0, 2.0], [0.0, 0.0, 3.0], [0.0, 0.0]])
+def test_of_fewer_than_two_blocks_with_a_size_there_is_no_interval(sizes: list[float]) -> None:
+    assert stats.cost_interval(one([4.0] * len(sizes)), np.array(sizes)) is None
+
+
+def test_a_block_without_a_size_counts_with_its_neighbour() -> None:
+    nats = np.random.default_rng(5).normal(400, 20, (3, 60))
+    joined = nats.copy()
+    joined[:, [0, 20, 59]] += 7.0
+    sizes, places = tokens(60), [0, 21, 60]
+    apart = np.insert(nats, places, 7.0, axis=1)
+    assert stats.cost_interval(apart, np.insert(sizes, places, 0.0)) == stats.cost_interval(joined, sizes)
+
+
 def test_seeds_that_differ_widen_the_interval() -> None:
     blocks = np.random.default_rng(1).normal(400, 10, 100)
     alike = stats.perplexity_interval(np.array([blocks] * 3), tokens(100))

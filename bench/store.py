@@ -5,6 +5,7 @@ Every file appears whole or not at all.  A folder belongs to one run at a time (
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from lmzoo.files import remove_leftovers, replacing, sync_folder
 Mode = Literal["new", "resume", "force"]
 RUN_FILE = "run.json"
 TRIALS = "trials"
+# nobody takes longer to write one file of a run
+_ABANDONED_S = 3600.0
 # the exit status of a command that could not write what it made
 CANNOT_WRITE = 1
 _FOLDERS = (".", TRIALS, "tables", "plots")
@@ -315,6 +318,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         written = 0
         while written < len(data):
             written += os.write(file.fileno(), data[written:])
+
+
+def remove_abandoned(folder: Path, now_s: float) -> None:
+    """Remove what a report that was killed left; another one may be at work, but none on one file for so long."""
+    for name in _FOLDERS:
+        # of a folder that cannot be written to, what is to be written there will tell
+        with contextlib.suppress(OSError):
+            remove_leftovers(folder / name, before_s=now_s - _ABANDONED_S)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ from bench.report import wording
 from bench.report.build import build_report
 from bench.store import CANNOT_WRITE
 from lmzoo.errors import LmzooError
-from lmzoo.streams import leaving_when_output_fails, never_raise_on_output
+from lmzoo.streams import leaving_when_output_fails, never_raise_on_output, open_closed_streams
 
 _NO_RUN = 2
 
@@ -53,4 +53,7 @@ def _end(message: str, status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m bench.report")
+    open_closed_streams()
+    # help is written there too
+    with leaving_when_output_fails():
+        main(prog_name="python -m bench.report")

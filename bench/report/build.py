@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from bench.report.reading import NOT_RUN, Run, read_run
 from bench.report.rows import Group, Pair, groups_of, pairs_of, rows_of
 from bench.report.scaling import Series, series_of, write_scaling
 from bench.report.tables import write_tables
-from bench.store import TRIALS, write_text
+from bench.store import TRIALS, remove_abandoned, write_text
 
 # nobody looks through the plots of hundreds of texts, and those of one take a second
 MOST_DRAWN = 12
@@ -29,6 +30,7 @@ def build_report(folder: Path) -> list[str]:
     Raises `InputError` for a folder that is no run, `NewerFileError` for one from a newer schema.
     """
     run = read_run(folder)
+    remove_abandoned(folder, time.time())
     groups = groups_of(rows_of(run))
     pairs = {group: pairs_of(rows) for group, rows in groups.items()}
     # tables first: nothing that follows can lose them

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,3 +101,40 @@ def test_the_terminal_tells_of_records_that_cannot_be_used(tmp_path: Path, monke
     result = CliRunner().invoke(report_command, [str(tmp_path)])
     assert result.exit_code == 0
     assert f"warning: trials/{cut.name}: {UNREADABLE}\n" in result.stderr
+
+
+def test_a_report_removes_what_a_killed_one_left_an_hour_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "PLOTS", {})
+    (write(tmp_path, RECORDS) / "plots").mkdir()
+    old, new = (tmp_path / "plots" / f".{digit * 16}.tmp" for digit in "ab")
+    old.write_bytes(b"")
+    new.write_bytes(b"")
+    an_hour_ago = time.time() - 3700
+    os.utime(old, (an_hour_ago, an_hour_ago))
+    assert CliRunner().invoke(report_command, [str(tmp_path)]).exit_code == 0
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links take rights there")
+def test_a_report_that_is_a_circle_of_links_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "PLOTS", {})
+    write(tmp_path, RECORDS)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "report.md").symlink_to("loop")
+    result = CliRunner().invoke(report_command, [str(tmp_path)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the report cannot be written: report.md: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no such device")
+@pytest.mark.parametrize(
+    ("arguments", "status", "lines"), [("--help > /dev/full", 1, 1), ("no-such-run >&-", 2, 1), ("--help >&-", 0, 0)]
+)
+def test_an_output_that_takes_nothing_is_no_traceback(arguments: str, status: int, lines: int) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m bench.report {arguments}", shell=True, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (status, lines), done.stderr
+    assert done.stderr.startswith("error: " if lines else "")

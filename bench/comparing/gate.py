@@ -48,22 +48,33 @@ class Check:
     """A threshold held against a comparison: how many rows had both figures, and a sentence for each failure.
 
     `n_left_out`: rows without the figure in the first run, as those that failed there: nothing of them can be lost.
+    `n_noise`, `n_missing`: those that would have failed, had a worsening within noise, or a missing figure, not been
+    allowed.
     """
 
     threshold: Threshold
     n_compared: int
     n_left_out: int
+    n_noise: int
+    n_missing: int
     failures: Sequence[str]
 
     @property
     def sentence(self) -> str:
         """The outcome in a line."""
-        told = f"{counted(self.n_compared, 'row')} compared, none worse by more"
+        told = [f"{counted(self.n_compared, 'row')} compared{'' if self.n_noise else ', none worse by more'}"]
         if self.failures:
-            told = counted(len(self.failures), "failure")
+            told = [counted(len(self.failures), "failure")]
+        told += [f"{what}: allowed" for what in self.allowed]
         if self.n_left_out:
-            told += f"; {counted(self.n_left_out, 'row')} left out, without the figure in the first run"
-        return f"--fail-on {self.threshold.text}: {told}"
+            told.append(f"{counted(self.n_left_out, 'row')} left out, without the figure in the first run")
+        return f"--fail-on {self.threshold.text}: {'; '.join(told)}"
+
+    @property
+    def allowed(self) -> list[str]:
+        """What would have failed and was let pass, where anything was."""
+        found = {"worse by more but within noise": self.n_noise, "missing": self.n_missing}
+        return [f"{n:,} {what}" for what, n in found.items() if n]
 
 
 def threshold_of(text: str) -> Threshold:
@@ -85,21 +96,31 @@ def threshold_of(text: str) -> Threshold:
 def checked(comparison: Comparison, threshold: Threshold, tolerance: Tolerance) -> Check:
     """What a threshold says of a comparison that has its figure."""
     changes = {id(change.row): change for change in comparison.changes if change.key == threshold.metric.key}
-    failures, n_compared, n_left_out = [], 0, 0
+    failures, n_compared, n_left_out, n_noise, n_missing = [], 0, 0, 0, 0
     for row in comparison.rows:
         if row.status != "ok" or threshold.metric.value(row) is None:
             n_left_out += 1
             continue
         change = changes.get(id(row))
         if change is None or change.after is None:
+            n_missing += tolerance.missing
             failures += [] if tolerance.missing else [_missing(comparison, row, threshold.metric, change)]
             continue
         n_compared += 1
-        if _exceeds(change, threshold) and not (tolerance.noise and change.judgement == "within noise"):
-            failures.append(_worse(change, threshold))
+        if _exceeds(change, threshold):
+            is_allowed = tolerance.noise and change.judgement == "within noise"
+            n_noise += is_allowed
+            failures += [] if is_allowed else [_worse(change, threshold)]
     if not n_compared and not failures and not tolerance.missing:
         failures.append(f"{threshold.metric.key}: no row has it in both runs, so nothing was checked")
-    return Check(threshold=threshold, n_compared=n_compared, n_left_out=n_left_out, failures=failures)
+    return Check(
+        threshold=threshold,
+        n_compared=n_compared,
+        n_left_out=n_left_out,
+        n_noise=n_noise,
+        n_missing=n_missing,
+        failures=failures,
+    )
 
 
 def loss_of(before: float, after: float, *, lower_is_better: bool) -> float:

@@ -188,14 +188,15 @@ def _verdict(checks: Sequence[Check]) -> Section:
             check.threshold.text,
             f"{check.n_compared:,}",
             f"{check.n_left_out:,}",
+            "; ".join(check.allowed) or "none",
             "failed" if check.failures else "passed",
         )
         for check in checks
     ]
     sheet = Sheet(
         caption="what may get worse by how much; left out: rows without the figure in the first run",
-        headers=("threshold", "rows", "left out", "outcome"),
-        align="lrrl",
+        headers=("threshold", "rows", "left out", "allowed", "outcome"),
+        align="lrrll",
         rows=rows,
     )
     return Section(title="Thresholds", sheets=[sheet], bullets=[one for check in checks for one in check.failures])

@@ -68,12 +68,17 @@ class RefusalRecord(Recorded):
 
 
 class CheckRecord(Recorded):
-    """What a threshold of `--fail-on` found; `rows_left_out`: those without the figure in the first run."""
+    """What a threshold of `--fail-on` found; `rows_left_out`: those without the figure in the first run.
+
+    `rows_allowed_noise`, `rows_allowed_missing`: those that passed by `--allow-noise` and `--allow-missing` alone.
+    """
 
     threshold: str
     metric: str
     rows_compared: int
     rows_left_out: int
+    rows_allowed_noise: int
+    rows_allowed_missing: int
     failures: tuple[str, ...]
 
 
@@ -185,6 +190,8 @@ def _check(check: Check) -> CheckRecord:
         metric=check.threshold.metric.key,
         rows_compared=check.n_compared,
         rows_left_out=check.n_left_out,
+        rows_allowed_noise=check.n_noise,
+        rows_allowed_missing=check.n_missing,
         failures=tuple(check.failures),
     )
 

@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from bench.comparing.comparison import compare_runs
 from bench.comparing.gate import Check, Tolerance, checked, loss_of, share_lost, threshold_of
 from bench.comparing.metrics import METRICS
+from bench.comparing.records import ComparisonRecord
 from bench.records import Figure, TrialRecord
 from bench.report.tables import SUMMARY_COLUMNS
 from lmzoo.errors import InputError
@@ -210,6 +211,31 @@ def test_what_cannot_be_compared_fails_unless_it_is_allowed(tmp_path: Path, case
     assert sentence.startswith("mlp on cpu, genesis")
     assert sentence.endswith(f"cannot be compared: {why}")
     assert not check(tmp_path / "b", *runs, "test_perplexity:50%", missing=True).failures
+
+
+@pytest.mark.whole
+def test_what_was_only_allowed_is_counted_wherever_the_gate_speaks(tmp_path: Path) -> None:
+    better, worse = sorted(
+        ([ok(trial("mlp", seed=seed), 4.4)] for seed in (0, 1)), key=lambda records: nats_of(records[0])
+    )
+    runs = [*better, *one(4.4), *one(5.0, "rnn")], [*worse, *one(4.4)]
+    text = "test_perplexity:0%"
+    found = check(tmp_path / "both", *runs, text, noise=True, missing=True)
+    told = "1 worse by more but within noise: allowed; 1 missing: allowed"
+    assert found.sentence == f"--fail-on {text}: 2 rows compared; {told}"
+    # the first allowance does not hide what fails without the second
+    assert check(tmp_path / "noise", *runs, text, noise=True).sentence.endswith(
+        ": 1 failure; 1 worse by more but within noise: allowed"
+    )
+    assert check(tmp_path / "missing", *runs, text, missing=True).sentence.endswith(": 1 failure; 1 missing: allowed")
+    paths = tmp_path / "x.html", tmp_path / "x.json"
+    options = ["--fail-on", text, "--allow-noise", "--allow-missing", "--html", paths[0], "--json", paths[1]]
+    done = compared(tmp_path, *runs, *options)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == f"passed: {found.sentence}"
+    assert "1 worse by more but within noise; 1 missing" in paths[0].read_text(encoding="utf-8")
+    (record,) = ComparisonRecord.model_validate_json(paths[1].read_bytes()).checks
+    assert (record.rows_allowed_noise, record.rows_allowed_missing, record.failures) == (1, 1, ())
 
 
 def test_a_record_that_is_missing_fails(tmp_path: Path) -> None:

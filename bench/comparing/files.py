@@ -20,6 +20,7 @@ from lmzoo.files import require_writable
 
 # behind the page: by it the next comparison knows that it may write here
 _MARK = b"<!-- written by python -m bench.compare -->\n"
+_STDOUT = Path("-")
 _KINDS = ("comparison", "history")
 
 
@@ -33,6 +34,10 @@ def require_free(page: Path | None, records: Path | None) -> None:
     for path, what, is_own in ((page, "page", _is_page), (records, "JSON", _is_record)):
         if path is None:
             continue
+        if path == _STDOUT:
+            raise StoreError(
+                f"- is no file for the {what}: standard output has the comparison; give the name of a file"
+            )
         try:
             require_writable(path)
         except StorageError as error:

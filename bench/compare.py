@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cls=OnceCommand,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0 the runs were compared, whatever changed, and no --fail-on was met; 1 a --fail-on was met, "
-    "or something could not be written; 2 bad arguments, a folder that is no run, two runs that have nothing in "
-    "common, fewer than two runs; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.",
+    "or something could not be written; 2 bad arguments, a path that is not there, one of two folders that is no run, "
+    "two runs that have nothing in common, fewer than two runs; 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", type=click.Path(path_type=Path))
 @click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write the same as a page, plots inside.")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.comparing.conditions import conditions_of, processors_of
 from bench.comparing.metrics import Metric
-from bench.comparing.naming import names_of
+from bench.comparing.naming import counted, names_of, shown_path
 from bench.comparing.pairing import Place, place_of, unlike
 from bench.records import FINE
 from bench.report import wording
@@ -34,6 +34,15 @@ class Entry:
     name: str
     run: Run
     started: datetime
+
+    @property
+    def day(self) -> str:
+        # strftime writes the year 1 as it is counted, not in four digits
+        return self.started.date().isoformat()
+
+    @property
+    def time(self) -> str:
+        return f"{self.started:%H:%M}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +93,10 @@ class History:
 def history_of(folders: Sequence[Path], metric: Metric) -> History:
     """A metric over the runs in these folders, ordered by their start.
 
-    What is no run is left out and named.  Raises `InputError` where fewer than two runs are left, or none of them has
-    the figure.
+    What is there and no run is left out and named.  Raises `InputError` for a path that is not there, where fewer than
+    two runs are left, and where none of them has the figure.
     """
+    _require_there(folders)
     entries, left_out = _read(folders)
     if len(entries) < 2:
         found = "no run" if not entries else f"one run ({entries[0].name})"
@@ -106,6 +116,22 @@ def history_of(folders: Sequence[Path], metric: Metric) -> History:
             *_machines(entries, metric),
         ],
     )
+
+
+def _require_there(folders: Sequence[Path]) -> None:
+    """What a pattern of a shell found is there: a path that is not was mistyped, and its run would be missed."""
+    absent = [shown_path(folder) for folder in folders if not _is_there(folder)]
+    if absent:
+        more = f" (and {counted(len(absent) - 1, 'other path')})" if len(absent) > 1 else ""
+        raise InputError(f"{absent[0]} is not there{more}; give folders that python -m bench.run wrote")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    # such as a name that is too long
+    except OSError:
+        return False
 
 
 def _read(folders: Sequence[Path]) -> tuple[list[Entry], list[str]]:

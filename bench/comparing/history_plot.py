@@ -171,10 +171,12 @@ def _name_runs(axes: Axes, entries: Sequence[Entry]) -> None:
     axes.set_xlim(0.6, len(entries) + 0.4)
     if len(entries) <= _MAX_DATES:
         axes.xaxis.set_major_locator(FixedLocator(list(numbers)))
-        days = {entry.started.date() for entry in entries}
         # the time of day where the day does not tell two runs apart
-        when = "%Y-%m-%d" if len(days) == len(entries) else "%Y-%m-%d\n%H:%M"
-        labels = [f"{number}\n{entry.started:{when}}" for number, entry in zip(numbers, entries, strict=True)]
+        has_times = len({entry.day for entry in entries}) < len(entries)
+        labels = [
+            f"{number}\n{entry.day}" + (f"\n{entry.time}" if has_times else "")
+            for number, entry in zip(numbers, entries, strict=True)
+        ]
         axes.set_xticklabels(labels)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from bench.report import wording
@@ -20,19 +21,20 @@ def shown_path(path: Path | str) -> str:
 
 
 def _last_part(folder: Path) -> str:
-    """The name of a folder, also where the path does not end in it."""
-    return folder.name if folder.name not in ("", "..") else Path(os.path.realpath(folder)).name
+    """The name of a folder, also where the path does not end in it; that of the root is its sign."""
+    return folder.name if folder.name not in ("", "..") else Path(os.path.realpath(folder)).name or os.sep
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """A name for each folder; those that share one are numbered."""
+    """A name for each folder, no two alike; those that share one are numbered, by numbers that no folder's name has."""
     names = [shown_path(_last_part(folder)) for folder in folders]
-    counts, seen = Counter(names), Counter[str]()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(f"{name} ({seen[name]})" if counts[name] > 1 else name)
-    return numbered
+    counts = Counter(names)
+    numbered = {name: _numbered(name, counts) for name in counts}
+    return [next(numbered[name]) if counts[name] > 1 else name for name in names]
+
+
+def _numbered(name: str, taken: Collection[str]) -> Iterator[str]:
+    return (text for n in itertools.count(1) if (text := f"{name} ({n})") not in taken)
 
 
 def shortened(digest: str) -> str:

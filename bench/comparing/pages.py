@@ -102,7 +102,7 @@ def runs_sheet(entries: Sequence[Entry]) -> Sheet:
         (
             str(number),
             entry.name,
-            f"{entry.started:%Y-%m-%d %H:%M}",
+            f"{entry.day} {entry.time}",
             _commit(entry.run),
             processors_of(entry.run),
         )

@@ -237,6 +237,7 @@ def test_names_that_steer_a_terminal_are_spelt_out(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text on this system")
 def test_folders_whose_names_are_no_text_are_compared_and_named(tmp_path: Path) -> None:
     folders = [write(tmp_path / os.fsdecode(name), [ok(trial("kn5"), 4.4)]) for name in (b"caf\xe9", b"\xff", b"c")]
+    (tmp_path / os.fsdecode(b"no run \xe9")).mkdir()
     for some in (folders[:2], [*folders, tmp_path / os.fsdecode(b"no run \xe9")]):
         files_of = ["--html", str(tmp_path / "x.html"), "--json", str(tmp_path / "x.json")]
         done = called(*map(str, some), *files_of)
@@ -272,3 +273,15 @@ def test_the_pages_box_filters_by_family_and_promises_no_more(tmp_path: Path, ru
     assert '<option value="neural"></option>' in text
     assert 'placeholder="kn5, neural"' in text
     assert "size&lt;10MB" not in text
+
+
+@pytest.mark.parametrize("option", ["--html", "--json"])
+def test_no_file_is_called_as_standard_output_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    run = write(tmp_path / "run", [ok(trial("kn5"), 4.4)])
+    monkeypatch.chdir(tmp_path)
+    done = called(run, run, option, "-")
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "standard output has the comparison; give the name of a file" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

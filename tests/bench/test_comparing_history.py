@@ -17,6 +17,7 @@ from bench.comparing import history_plot
 from bench.comparing.history import History, Line, Point, history_of, segments_of
 from bench.comparing.history_plot import draw_history
 from bench.comparing.metrics import METRICS
+from bench.comparing.naming import names_of
 from bench.comparing.records import HistoryRecord
 from bench.records import RULES_VERSION, CorpusSpec, Figure, TrialRecord
 from bench.report.reading import read_run
@@ -170,11 +171,37 @@ def test_what_is_no_run_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Results\n", encoding="utf-8")
     (tmp_path / "empty").mkdir()
     other = write(tmp_path / "timeless", one(4.4), started_utc="yesterday")
-    found = follow([*folders, tmp_path / "README.md", tmp_path / "empty", tmp_path / "nothing", other])
+    found = follow([*folders, tmp_path / "README.md", tmp_path / "empty", other])
     assert [entry.name for entry in found.entries] == ["day-1", "day-2"]
     told = found.left_out
-    assert [line.split()[0] for line in told] == ["README.md", "empty", "nothing", "timeless"]
-    assert told[3] == "timeless has no place in time: it started at 'yesterday', which is no date"
+    assert [line.split()[0] for line in told] == ["README.md", "empty", "timeless"]
+    assert told[2] == "timeless has no place in time: it started at 'yesterday', which is no date"
+
+
+def test_a_path_that_is_not_there_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    folders = days(tmp_path, one(4.4), one(4.3))
+    done = called(*folders, tmp_path / "day3", "--html", tmp_path / "x.html")
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"{tmp_path / 'day3'} is not there; give folders that" in done.stderr
+    with pytest.raises(InputError, match=r"nope is not there \(and 1 other path\)"):
+        follow([*folders, tmp_path / "nope", tmp_path / "no"])
+
+
+@given(numbers=st.lists(st.sampled_from(["a", "a (1)", "a (2)", "a (1) (1)", "b"]), max_size=6))
+def test_no_two_runs_are_called_alike_whatever_their_folders_are(numbers: list[str]) -> None:
+    names = names_of([Path(str(place), name) for place, name in enumerate(numbers)])
+    assert len(set(names)) == len(names)
+    assert all(name.startswith(own) for name, own in zip(names, numbers, strict=True))
+
+
+def test_every_folder_has_a_name() -> None:
+    assert names_of([Path("/")]) == ["/"]
+
+
+def test_every_year_has_four_digits(tmp_path: Path) -> None:
+    folders = [write(tmp_path / name, one(4.4), started_utc=f"{name}-01-01T00:00:00Z") for name in ("0001", "2026")]
+    assert [entry.day for entry in follow(folders).entries] == ["0001-01-01", "2026-01-01"]
+    assert "│ 0001-01-01 00:00 │" in called(*folders, folders[0] / "trials").stdout
 
 
 def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
@@ -192,6 +219,8 @@ def test_folders_of_one_name_are_numbered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("n_runs", "found"), [(0, "no run"), (1, "one run (day-1)")])
 def test_fewer_than_two_runs_are_an_error_that_says_so(tmp_path: Path, n_runs: int, found: str) -> None:
     folders = days(tmp_path, *[one(4.4)] * n_runs)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).touch()
     with pytest.raises(InputError, match="at least two runs") as error:
         follow([*folders, tmp_path / "a.txt", tmp_path / "b.txt"])
     assert f"there is {found}: " in str(error.value)
@@ -329,7 +358,7 @@ def test_an_end_that_is_infinite_is_null_in_the_record(tmp_path: Path) -> None:
     seeds = [ok(trial("mlp"), 4.4), ok(trial("mlp", seed=1), 4.4, measures=infinite)]
     folders = days(tmp_path, one(4.4, "mlp"), seeds)
     options = ["--metric", "valid_perplexity", "--json", str(tmp_path / "h.json")]
-    assert called(*folders, folders[0] / ".." / "no run", *options).exit_code == 0
+    assert called(*folders, tmp_path, *options).exit_code == 0
     (line,) = HistoryRecord.model_validate_json((tmp_path / "h.json").read_bytes()).lines
     last = line.points[1]
     assert last.low is not None

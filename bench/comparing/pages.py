@@ -113,29 +113,32 @@ def runs_sheet(entries: Sequence[Entry]) -> Sheet:
 
 
 def line_sheets(history: History, lines: Sequence[Line], per_table: int | None = None) -> list[Sheet]:
-    """The figure of each model on a text, a column a run; `per_table`: of how many runs a table has room."""
+    """The figure of each model on a text, a column for each run that has the text; `per_table`: of how many a table has
+    room."""
     names = [name for name, _ in _named(lines)]
-    places = range(len(history.entries))
+    places = _places_of(lines)
     step = per_table or len(places)
-    reasons = _reasons(lines)
     sheets = []
-    for start in places[::step]:
+    for start in range(0, len(places), step):
         some = places[start : start + step]
-        cells = [[_cell(history, line.points[n]) for n in some] for line in lines]
-        rows = [(name, *of_line) for name, of_line in zip(names, cells, strict=True)]
-        headers = ("model", *[str(place + 1) for place in some])
-        caption = f"{history.metric.name}, a column for each run"
-        is_last = start + step >= len(places)
+        rows = [
+            (name, *[_cell(history, line.points[n]) for n in some]) for name, line in zip(names, lines, strict=True)
+        ]
         sheets.append(
             Sheet(
-                caption=caption,
-                headers=headers,
+                caption=f"{history.metric.name}, a column for each run that has the text",
+                headers=("model", *[str(place + 1) for place in some]),
                 align="n" + "r" * len(some),
                 rows=rows,
-                notes=reasons if is_last else (),
+                notes=_reasons(lines) if some[-1] == places[-1] else (),
             )
         )
     return sheets
+
+
+def _places_of(lines: Sequence[Line]) -> list[int]:
+    """The runs that have the text of these lines."""
+    return [place for place, points in enumerate(zip(*(line.points for line in lines), strict=True)) if any(points)]
 
 
 def reading(history: History) -> list[str]:
@@ -147,7 +150,7 @@ def reading(history: History) -> list[str]:
         told.append(f"Brackets hold {what}.")
     if any(point.breaks for point in points):
         told.append("† stands behind a figure that cannot be compared with the one before it.")
-    if any(point is None for line in history.lines for point in line.points):
+    if any(line.points[place] is None for of in history.by_text.values() for place in _places_of(of) for line in of):
         told.append("- stands where a run does not have the model on the text.")
     return told
 

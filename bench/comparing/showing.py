@@ -86,9 +86,10 @@ class Screen:
         """What a row is about, up to its first figure, and below it a line for each other cell."""
         n_names = max(sheet.align.find("r"), 1)
         for row in sheet.rows:
-            self.say(", ".join(row[:n_names]))
-            for header, cell in zip(sheet.headers[n_names:], row[n_names:], strict=True):
-                self._console.print(f"  {header}: {wording.plain(cell)}", soft_wrap=True)
+            cells = [f"{header}: {cell}" for header, cell in zip(sheet.headers, row, strict=True)]
+            self.say(", ".join(cells[:n_names]))
+            for cell in cells[n_names:]:
+                self._console.print(f"  {wording.plain(cell)}", soft_wrap=True)
 
 
 def show_comparison(screen: Screen, comparison: Comparison, checks: Sequence[Check]) -> None:

@@ -54,15 +54,16 @@ def test_names_figures_and_headers_are_whole_at_any_width(
 
 def test_what_has_no_room_as_a_table_is_a_line_for_each_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = shown(runs(tmp_path, 2), 20, monkeypatch).splitlines()
-    start = lines.index(f"{NAMES[0]}, cpu, test perplexity")
+    start = lines.index(f"model: {NAMES[0]}, device: cpu, figure: test perplexity")
     assert [line.split(":")[0] for line in lines[start + 1 : start + 5]] == [
         "  before",
         "  after",
         "  ratio",
         "  judgement",
     ]
+    assert lines[lines.index("configuration: training of each network") + 1] == "  first run: 50 steps"
     history = shown(runs(tmp_path, 3), 20, monkeypatch).splitlines()
-    start = history.index(NAMES[0])
+    start = history.index(f"model: {NAMES[0]}")
     assert [line.split(":")[0] for line in history[start + 1 : start + 4]] == ["  1", "  2", "  3"]
 
 

@@ -23,6 +23,8 @@ _CHANGE_HEADERS = ("model", "device", "figure", "before", "after", "ratio", "jud
 _IN_ORDER: Sequence[Judgement] = ("better", "worse", "within noise", "same", "not judged")
 # the tables have the others
 _MOST_TOLD = 12
+# of more there is only the number
+_MOST_ASKED = 3
 
 
 def comparison_page(comparison: Comparison, checks: Sequence[Check]) -> Report:
@@ -31,7 +33,7 @@ def comparison_page(comparison: Comparison, checks: Sequence[Check]) -> Report:
     sections = [
         Section(
             title="What changed",
-            paragraphs=(_lead(comparison), _summary(comparison)),
+            paragraphs=(_lead(comparison), _summary(comparison), *_asked(comparison.configuration)),
             bullets=_judged(comparison.changes),
         ),
         *([_verdict(checks)] if checks else []),
@@ -172,11 +174,20 @@ def _summary(comparison: Comparison) -> str:
     return " ".join([figures if told else "No figure can be compared.", *rest])
 
 
+def _asked(configuration: Sequence[Difference]) -> list[str]:
+    """That what changed may be what was asked."""
+    if not configuration:
+        return []
+    few = len(configuration) <= _MOST_ASKED
+    told = "; ".join(map(str, configuration)) if few else f"{len(configuration):,} things, see Configuration"
+    return [f"The runs were asked differently: {told}."]
+
+
 def _judged(changes: Sequence[Change]) -> list[str]:
     """What is more than noise, the worse first."""
     told = [
         f"{judgement}: {wording.isolated(change.row.model)} on {change.row.device}, {change.metric} "
-        f"{change.show(change.before)} to {change.show(change.after)}"
+        f"{change.show(change.before)} to {change.show(change.after)}{_remark(change)}"
         for judgement in ("worse", "better")
         for change in changes
         if change.judgement == judgement
@@ -214,12 +225,16 @@ def _change_sheet(changes: Sequence[Change]) -> Sheet:
             change.show(change.before),
             change.show(change.after),
             wording.rounded(change.ratio),
-            f"{change.judgement}{f' ({change.remark})' if change.remark else ''}",
+            f"{change.judgement}{_remark(change)}",
         )
         for change in changes
     ]
     caption = "before: the first run, after: the second, ratio: the second by the first"
     return Sheet(caption=caption, headers=_CHANGE_HEADERS, align="nllrrrl", rows=rows)
+
+
+def _remark(change: Change) -> str:
+    return f" ({change.remark})" if change.remark else ""
 
 
 def _cell(history: History, point: Point | None) -> str:

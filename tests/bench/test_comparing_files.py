@@ -16,6 +16,8 @@ import pytest
 
 from bench import store
 from bench.comparing import files
+from bench.comparing.comparison import compare_runs
+from bench.comparing.pages import comparison_page
 from bench.comparing.records import ComparisonRecord
 from bench.records import TrialRecord
 from tests.bench.calling import called
@@ -285,3 +287,20 @@ def test_no_file_is_called_as_standard_output_is_elsewhere(
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "standard output has the comparison; give the name of a file" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_headline_keeps_remarks_and_says_what_was_asked_differently(tmp_path: Path) -> None:
+    def headline(n: int, before: TrialRecord, after: TrialRecord) -> list[str]:
+        folder = tmp_path / str(n)
+        found = compare_runs(write(folder / "a", [before]), write(folder / "b", [after]))
+        section = comparison_page(found, []).sections[0]
+        return [*section.paragraphs[2:], *section.bullets]
+
+    few = headline(1, ok(trial("rnn", max_steps=50), 7.45), ok(trial("rnn", max_steps=100), 6.14))
+    assert few[0] == "The runs were asked differently: training of each network: from 50 steps to 100 steps."
+    assert few[1].startswith("better: rnn on cpu, test perplexity 7.")
+    assert few[1].endswith(" (one seed)")
+    options = [dict.fromkeys("abcd", n) for n in (1, 2)]
+    many = headline(2, *[ok(trial("rnn", options=some), 7.45) for some in options])
+    assert many == ["The runs were asked differently: 4 things, see Configuration."]
+    assert headline(3, ok(trial("rnn"), 7.45), ok(trial("rnn"), 7.45)) == []

@@ -12,6 +12,7 @@ from bench.records import CorpusFacts, Environment, TrialSpec
 from bench.report import notices, wording
 from bench.report.limits import length_of, memory_limit, networks_of, time_limit
 from bench.report.reading import Run
+from bench.report.rows import Row
 from lmzoo.catalogue import PACKAGES_SHA256
 
 # what a name stands for, by the options that hold a hash of it
@@ -20,6 +21,7 @@ FILE_OPTIONS = {
     PACKAGES_SHA256: "the code of the package it comes from",
 }
 _NONE = "none"
+_NOT_THERE = "not there"
 
 Value = str | int | float | bool | None
 
@@ -31,6 +33,9 @@ class Difference:
     what: str
     before: str
     after: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: from {self.before} to {self.after}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,22 @@ def configuration_differences(runs: tuple[Run, Run]) -> list[Difference]:
         *_of_texts([name for name in texts[0] if name in texts[1]], runs),
         *_of_options(shared, first, second),
     ]
+
+
+def row_differences(before: tuple[Run, Row], after: tuple[Run, Row]) -> list[Difference]:
+    """What was asked of a row in two runs that its name does not tell: training, seeds, threads, options, files."""
+    first, second = (_Side(run=run, plan=row.trials) for run, row in (before, after))
+    options = [_options_of(before[1].model, side.plan) for side in (first, second)]
+    names = _in_order(name for own in options for name in own)
+    return [
+        *_differing(_ASKED_OF_A_ROW, first, second),
+        *_unequal((FILE_OPTIONS.get(name, name), *[_of_row(name, own) for own in options]) for name in names),
+    ]
+
+
+def _of_row(name: str, options: Mapping[str, str]) -> str:
+    value = options.get(name, _NOT_THERE)
+    return shortened(value) if name in FILE_OPTIONS else value
 
 
 def environment_differences(runs: tuple[Run, Run]) -> list[Difference]:
@@ -92,6 +113,12 @@ _ASKED: Mapping[str, Callable[[_Side], str]] = {
     "time limit of each trial": lambda side: _each(map(time_limit, side.plan)),
     "memory limit of each trial": lambda side: _each(map(memory_limit, side.plan)),
     "rules of measuring": lambda side: f"version {side.run.info.rules_version}",
+}
+
+_ASKED_OF_A_ROW: Mapping[str, Callable[[_Side], str]] = {
+    "training": _ASKED["training of each network"],
+    "seeds": _ASKED["seeds of each network"],
+    "threads": _ASKED["threads per trial"],
 }
 
 _TEXT: Mapping[str, Callable[[CorpusFacts], str]] = {
@@ -136,7 +163,7 @@ def _of_options(models: Sequence[str], first: _Side, second: _Side) -> Iterator[
     for model in models:
         values = [_options_of(model, side.plan) for side in (first, second)]
         for option in _in_order(option for own in values for option in own):
-            before, after = (own.get(option, "not there") for own in values)
+            before, after = (own.get(option, _NOT_THERE) for own in values)
             if before != after and option not in FILE_OPTIONS:
                 found.setdefault((option, before, after), []).append(model)
     for (option, before, after), changed in found.items():

@@ -17,8 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.comparing.conditions import conditions_of, processors_of
+from bench.comparing.differences import Difference, row_differences
 from bench.comparing.metrics import Metric
-from bench.comparing.naming import counted, names_of, shown_path
+from bench.comparing.naming import counted, few_of, names_of, shown_path
 from bench.comparing.pairing import Place, place_of, unlike
 from bench.records import FINE
 from bench.report import wording
@@ -113,6 +114,7 @@ def history_of(folders: Sequence[Path], metric: Metric) -> History:
         notices=[
             *conditions_of([entry.name for entry in entries], [entry.run for entry in entries]),
             *_breaks(entries, lines),
+            *_asked_otherwise(entries, lines),
             *_machines(entries, metric),
         ],
     )
@@ -231,6 +233,23 @@ def _breaks(entries: Sequence[Entry], lines: Sequence[Line]) -> Iterator[str]:
             f"{entries[place].name} cannot be compared with what is before it: it has {why}; the lines of {names} on "
             f"{title} break there"
         )
+
+
+def _asked_otherwise(entries: Sequence[Entry], lines: Sequence[Line]) -> Iterator[str]:
+    """Which run was asked otherwise than the one before, and of which models; their lines go on all the same."""
+    found: dict[tuple[int, int], dict[Difference, list[str]]] = {}
+    for line in lines:
+        there = [(place, point) for place, point in enumerate(line.points) if point and point.value is not None]
+        for (start, before), (end, after) in itertools.pairwise(there):
+            if not after.breaks:
+                differences = row_differences((entries[start].run, before.row), (entries[end].run, after.row))
+                for difference in differences:
+                    found.setdefault((end, start), {}).setdefault(difference, []).append(line.row.model)
+    for (end, start), changed in sorted(found.items(), key=lambda item: item[0]):
+        told = "; ".join(
+            f"{difference} ({few_of(list(dict.fromkeys(models)))})" for difference, models in changed.items()
+        )
+        yield f"{entries[end].name} was asked otherwise than {entries[start].name}: {told}"
 
 
 def _machines(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:

@@ -260,6 +260,33 @@ def test_the_conditions_of_runs_are_told_once_for_all_that_share_them(tmp_path: 
     assert [notice.split(" (")[0] for notice in told] == ["day-1 and day-3: the machine was busy", "day-4: a lock"]
 
 
+def test_what_was_asked_otherwise_than_before_is_told_and_breaks_no_line(tmp_path: Path) -> None:
+    def asked(steps: int, seeds: int = 1, **options: Any) -> list[TrialRecord]:
+        specs = [trial(m, max_steps=steps, seed=seed, options=options) for m in ("mlp", "rnn") for seed in range(seeds)]
+        return [*one(4.4), *[ok(spec, 5.0) for spec in specs]]
+
+    runs = [asked(50), one(4.4), asked(100), asked(100, seeds=2, hidden=8), asked(100, seeds=2, hidden=8)]
+    folders = days(tmp_path, *runs)
+    folders.append(on_day(tmp_path / "day-6", 6, runs[-1], threads=2))
+    found = follow(folders)
+    assert found.notices == [
+        "day-3 was asked otherwise than day-1: training: from 50 steps to 100 steps (mlp and rnn)",
+        "day-4 was asked otherwise than day-3: seeds: from 0 to 0, 1 (mlp and rnn); hidden: from not there to 8 (mlp and "
+        "rnn)",
+        "day-6 was asked otherwise than day-5: threads: from 1 to 2 (kn5, mlp and rnn)",
+    ]
+    assert not [point.breaks for line in found.lines for point in line.points if point and point.breaks]
+    assert f"warning: {found.notices[0]}" in called(*folders).stdout.splitlines()
+
+
+def test_that_a_name_stands_for_another_file_is_told(tmp_path: Path) -> None:
+    files = [[ok(trial("kn5", options={"sha256": letter * 64}), 4.4)] for letter in "ab"]
+    assert follow(days(tmp_path, *files)).notices == [
+        "day-2 was asked otherwise than day-1: the file or folder that it is read from: from aaaaaaaaaaaa to "
+        "bbbbbbbbbbbb (kn5)"
+    ]
+
+
 @pytest.fixture(scope="module")
 def row(tmp_path_factory: pytest.TempPathFactory) -> Row:
     (found,) = rows_of(read_run(write(tmp_path_factory.mktemp("run"), one(4.4))))

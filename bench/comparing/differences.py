@@ -64,15 +64,14 @@ def configuration_differences(runs: tuple[Run, Run]) -> list[Difference]:
 def row_differences(before: tuple[Run, Row], after: tuple[Run, Row]) -> list[Difference]:
     """What was asked of a row in two runs that its name does not tell: training, seeds, threads, options, files."""
     first, second = (_Side(run=run, plan=row.trials) for run, row in (before, after))
-    options = [_options_of(before[1].model, side.plan) for side in (first, second)]
-    names = _in_order(name for own in options for name in own)
+    a, b = (_options_of(before[1].model, side.plan) for side in (first, second))
     return [
         *_differing(_ASKED_OF_A_ROW, first, second),
-        *_unequal((FILE_OPTIONS.get(name, name), *[_of_row(name, own) for own in options]) for name in names),
+        *_unequal((FILE_OPTIONS.get(name, name), _option(name, a), _option(name, b)) for name in _in_order([*a, *b])),
     ]
 
 
-def _of_row(name: str, options: Mapping[str, str]) -> str:
+def _option(name: str, options: Mapping[str, str]) -> str:
     value = options.get(name, _NOT_THERE)
     return shortened(value) if name in FILE_OPTIONS else value
 

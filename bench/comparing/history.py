@@ -7,7 +7,6 @@ their own, and it is said which run that is.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 from collections import Counter
@@ -23,6 +22,7 @@ from bench.comparing.naming import counted, few_of, names_of, shown_path
 from bench.comparing.pairing import Place, place_of, unlike
 from bench.records import FINE
 from bench.report import wording
+from bench.report.front import LARGEST
 from bench.report.reading import Run, read_run
 from bench.report.rows import Group, Row, rows_of
 from lmzoo.errors import InputError, LmzooError
@@ -207,15 +207,21 @@ def _line(rows: Sequence[Row | None], metric: Metric) -> Line:
     return Line(points=points)
 
 
+def has_place(point: Point) -> bool:
+    """Whether a point's value can be drawn."""
+    return point.value is not None and abs(point.value) < LARGEST
+
+
 def segments_of(line: Line) -> list[list[tuple[int, Point]]]:
-    """The points that can be drawn, with the places of their runs, cut where the line breaks."""
-    segments: list[list[tuple[int, Point]]] = []
+    """The points that can be drawn, with the places of their runs: cut where the line breaks, and where a run has the
+    model and no value that can be drawn.  A run without the model is passed over."""
+    segments: list[list[tuple[int, Point]]] = [[]]
     for place, point in enumerate(line.points):
-        if point is None or point.value is None:
+        if point is None:
             continue
-        if point.breaks or not segments:
+        if point.breaks or not has_place(point):
             segments.append([])
-        if math.isfinite(point.value):
+        if has_place(point):
             segments[-1].append((place, point))
     return [segment for segment in segments if segment]
 

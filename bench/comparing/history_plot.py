@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.transforms import offset_copy
 
-from bench.comparing.history import Entry, History, Line, Point, segments_of
+from bench.comparing.history import Entry, History, Line, Point, has_place, segments_of
 from bench.report import content, wording
 from bench.report.answer import label_of
 from bench.report.build import MOST_DRAWN
@@ -41,6 +41,13 @@ _WIDE = 3.0
 # how figures are shown whose axes have plain numbers: rounded, those of a narrow range would seem unevenly spaced
 _AS_THEY_ARE = (wording.perplexity, wording.rounded, wording.seconds)
 
+_TOO_LARGE, _NO_VALUE = "∞", "×"
+_KEY = {_TOO_LARGE: "above the plot: infinite", _NO_VALUE: "below the axis: failed, or without the figure"}
+# where on the height of the plot the marks of either stand, and by how many points outside
+_SIDES: Mapping[str, tuple[float, float]] = {_TOO_LARGE: (1.0, 5.0), _NO_VALUE: (0.0, -6.0)}
+# between the axis and its numbers, where marks stand there
+_ROOM_BELOW_PT = 20.0
+
 Look = tuple[str, Style, Line]
 
 
@@ -67,7 +74,7 @@ def draw_history(history: History, folder: Path) -> tuple[dict[str, content.Figu
 def _draw(history: History, lines: Sequence[Line], folder: Path, stem: str) -> str:
     """Draws nothing, and gives back no words, where no model has a finite value."""
     looks = _looks(history, lines)
-    points = [point for _, _, line in looks for segment in segments_of(line) for _, point in segment if _fits(point)]
+    points = [point for _, _, line in looks for segment in segments_of(line) for _, point in segment]
     if not points:
         return ""
     figure, (axes,) = new_figure(_WIDTH_IN, max(_LEAST_HEIGHT_IN, _LINE_IN * (len(looks) + 3)))
@@ -75,7 +82,7 @@ def _draw(history: History, lines: Sequence[Line], folder: Path, stem: str) -> s
     for place, (name, look, line) in enumerate(looks):
         aside = _ASIDE * ((place + 0.5) / len(looks) - 0.5)
         _draw_line(axes, name, look, line, aside)
-    _name_runs(axes, history.entries)
+    _name_runs(axes, history.entries, {_sign_of(point) for _, _, line in looks for _, point in _outside(line)})
     better = "lower" if history.metric.lower_is_better else "higher"
     axes.set_ylabel(f"{history.metric.name}, {better} is better")
     axes.grid(axis="y", color="#E6EAEE", lw=0.6)
@@ -105,10 +112,6 @@ def _latest(line: Line) -> float:
     return point.value or 0.0
 
 
-def _fits(point: Point) -> bool:
-    return point.value is not None and abs(point.value) < LARGEST
-
-
 def _scale(axes: Axes, history: History, points: Sequence[Point]) -> None:
     """An axis that shows small changes as small and none of the figures outside."""
     values = [value for point in points for value in (point.value or 0.0, *(point.span or ())) if abs(value) < LARGEST]
@@ -132,41 +135,52 @@ def _scale(axes: Axes, history: History, points: Sequence[Point]) -> None:
 def _draw_line(axes: Axes, name: str, look: Style, line: Line, aside: float) -> None:
     face = "white" if look.colour == COUNTING_COLOUR else look.colour
     for segment in segments_of(line):
-        shown = [(place + 1 + aside, point) for place, point in segment if _fits(point)]
+        shown = [(place + 1 + aside, point) for place, point in segment]
         places, values = [x for x, _ in shown], [point.value or 0.0 for _, point in shown]
         axes.plot(places, values, color=look.colour, ls=look.dashes, lw=1.3, zorder=2)
         axes.plot(places, values, ls="", marker=look.marker, color=look.colour, markerfacecolor=face, ms=5, zorder=3)
         for x, point in shown:
             if point.span is not None:
                 axes.plot([x, x], point.span, color=look.colour, lw=0.8, alpha=0.6, solid_capstyle="butt", zorder=1)
-    _draw_missing(axes, look, line, aside)
+    _draw_outside(axes, look, line, aside, face)
     axes.plot(
         [], [], color=look.colour, ls=look.dashes, marker=look.marker, markerfacecolor=face, ms=5, label=drawable(name)
     )
 
 
-def _draw_missing(axes: Axes, look: Style, line: Line, aside: float) -> None:
-    """A cross on the axis for each run whose row has no finite value."""
-    places = [
-        place + 1 + aside
-        for place, point in enumerate(line.points)
-        if point is not None and (point.value is None or not math.isfinite(point.value))
-    ]
-    axes.plot(
-        places,
-        [0.0] * len(places),
-        ls="",
-        marker="x",
-        color=look.colour,
-        ms=6,
-        mew=1.6,
-        clip_on=False,
-        transform=axes.get_xaxis_transform(),
-        zorder=4,
-    )
+def _draw_outside(axes: Axes, look: Style, line: Line, aside: float, face: str) -> None:
+    """The model's mark, with a sign, outside the scale for each run where its row has no value on it.
+
+    Above the plot what is too large, as an infinite perplexity; below the axis, where no value lies, what has none.
+    """
+    across = axes.get_xaxis_transform()
+    for place, point in _outside(line):
+        x, (share, step_pt) = place + 1 + aside, _SIDES[_sign_of(point)]
+        shifted = offset_copy(across, axes.get_figure(), y=step_pt, units="points")
+        mark = {"ls": "", "marker": look.marker, "color": look.colour, "markerfacecolor": face, "ms": 5}
+        axes.plot([x], [share], clip_on=False, transform=shifted, zorder=4, **mark)
+        axes.annotate(
+            _sign_of(point),
+            (x, share),
+            (0, 2.3 * step_pt),
+            xycoords=across,
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            annotation_clip=False,
+        )
 
 
-def _name_runs(axes: Axes, entries: Sequence[Entry]) -> None:
+def _outside(line: Line) -> list[tuple[int, Point]]:
+    """The points that the scale has no place for, with the places of their runs."""
+    return [(place, point) for place, point in enumerate(line.points) if point is not None and not has_place(point)]
+
+
+def _sign_of(point: Point) -> str:
+    return _NO_VALUE if point.value is None else _TOO_LARGE
+
+
+def _name_runs(axes: Axes, entries: Sequence[Entry], signs: Collection[str]) -> None:
     numbers = range(1, len(entries) + 1)
     axes.set_xlim(0.6, len(entries) + 0.4)
     if len(entries) <= _MAX_DATES:
@@ -180,14 +194,19 @@ def _name_runs(axes: Axes, entries: Sequence[Entry]) -> None:
         axes.set_xticklabels(labels)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-    axes.set_xlabel("runs, oldest first (lines are intervals, a cross stands for no value)")
+    if _NO_VALUE in signs:
+        axes.tick_params(axis="x", pad=_ROOM_BELOW_PT)
+    told = [f"{sign} {words}" for sign, words in _KEY.items() if sign in signs]
+    axes.set_xlabel(f"runs, oldest first ({', '.join(['upright lines are intervals', *told])})")
 
 
 def _words(history: History, name: str, _look: Style, line: Line) -> str:
     shown = [(place, point) for segment in segments_of(line) for place, point in segment]
     first, last = shown[0], shown[-1]
-    shown_name = wording.isolated(name)
     values = [history.metric.show(point.value) for _, point in (first, last)]
-    if first[0] == last[0]:
-        return f"{shown_name} {values[0]} in run {first[0] + 1}"
-    return f"{shown_name} {values[0]} in run {first[0] + 1}, {values[1]} in run {last[0] + 1}"
+    told = [f"{values[0]} in run {first[0] + 1}"]
+    if first[0] != last[0]:
+        told.append(f"{values[1]} in run {last[0] + 1}")
+    for place, point in _outside(line):
+        told.append(f"{'no value' if point.value is None else history.metric.show(point.value)} in run {place + 1}")
+    return f"{wording.isolated(name)} {', '.join(told)}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
-from matplotlib.transforms import offset_copy
+from matplotlib.transforms import ScaledTranslation
 
 from bench.comparing.history import Entry, History, Line, Point, has_place, segments_of
 from bench.report import content, wording
@@ -45,6 +45,7 @@ _TOO_LARGE, _NO_VALUE = "∞", "×"
 _KEY = {_TOO_LARGE: "above the plot: infinite", _NO_VALUE: "below the axis: failed, or without the figure"}
 # where on the height of the plot the marks of either stand, and by how many points outside
 _SIDES: Mapping[str, tuple[float, float]] = {_TOO_LARGE: (1.0, 5.0), _NO_VALUE: (0.0, -6.0)}
+_PT_PER_INCH = 72
 # between the axis and its numbers, where marks stand there
 _ROOM_BELOW_PT = 20.0
 
@@ -156,9 +157,9 @@ def _draw_outside(axes: Axes, look: Style, line: Line, aside: float, face: str) 
     across = axes.get_xaxis_transform()
     for place, point in _outside(line):
         x, (share, step_pt) = place + 1 + aside, _SIDES[_sign_of(point)]
-        shifted = offset_copy(across, axes.get_figure(), y=step_pt, units="points")
-        mark = {"ls": "", "marker": look.marker, "color": look.colour, "markerfacecolor": face, "ms": 5}
-        axes.plot([x], [share], clip_on=False, transform=shifted, zorder=4, **mark)
+        shifted = across + ScaledTranslation(0, step_pt / _PT_PER_INCH, axes.figure.dpi_scale_trans)
+        (mark,) = axes.plot([x], [share], color=look.colour, ls="", marker=look.marker, markerfacecolor=face, ms=5)
+        mark.set(clip_on=False, transform=shifted, zorder=4)
         axes.annotate(
             _sign_of(point),
             (x, share),

@@ -16,6 +16,7 @@ from bench.comparing.differences import (
 from bench.comparing.judging import Change, changes_across, changes_of
 from bench.comparing.naming import names_of, shortened
 from bench.comparing.pairing import Couple, Refusal, paired
+from bench.report import wording
 from bench.report.reading import Run, read_run
 from bench.report.rows import Row, rows_of
 from lmzoo.errors import InputError
@@ -75,5 +76,7 @@ def _about_files(pairs: Sequence[Couple]) -> list[str]:
         for option, what in FILE_OPTIONS.items():
             hashes = [shortened(str(of.trials[0].options.get(option))) for of in (row, other)]
             if len(set(hashes)) > 1:
-                found.append(f"{row.model}: the runs differ in {what}: sha256 {hashes[0]}… and {hashes[1]}…")
+                found.append(
+                    f"{wording.isolated(row.model)}: the runs differ in {what}: sha256 {hashes[0]}… and {hashes[1]}…"
+                )
     return list(dict.fromkeys(found))

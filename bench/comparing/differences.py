@@ -151,7 +151,7 @@ def _of_texts(names: Sequence[str], runs: tuple[Run, Run]) -> Iterator[Differenc
     for name in names:
         first, second = ([facts for facts in run.info.corpora if facts.name == name] for run in runs)
         yield from _unequal(
-            (f"{what} of {name}", _each(map(value, first), "; "), _each(map(value, second), "; "))
+            (f"{what} of {wording.isolated(name)}", _each(map(value, first), "; "), _each(map(value, second), "; "))
             for what, value in _TEXT.items()
         )
 
@@ -182,7 +182,7 @@ def _options_of(model: str, plan: Sequence[TrialSpec]) -> dict[str, str]:
 def _shown(value: Value) -> str:
     if value is None or isinstance(value, bool):
         return {None: _NONE, True: "true", False: "false"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else wording.isolated(str(value))
 
 
 def _environment_of(run: Run) -> dict[str, str]:

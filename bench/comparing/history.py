@@ -36,6 +36,9 @@ class Entry:
     run: Run
     started: datetime
 
+    def __str__(self) -> str:
+        return wording.isolated(self.name)
+
     @property
     def day(self) -> str:
         # strftime writes the year 1 as it is counted, not in four digits
@@ -100,7 +103,7 @@ def history_of(folders: Sequence[Path], metric: Metric) -> History:
     _require_there(folders)
     entries, left_out = _read(folders)
     if len(entries) < 2:
-        found = "no run" if not entries else f"one run ({entries[0].name})"
+        found = "no run" if not entries else f"one run ({entries[0]})"
         told = f": {'; '.join(left_out)}" if left_out else ""
         raise InputError(f"a history takes at least two runs, and there is {found}{told}")
     lines = [_line(rows, metric) for rows in _rows_by_place(entries)]
@@ -158,7 +161,9 @@ def _without_folder(message: str, folder: Path, name: str) -> str:
 
     A folder may be `.`, which is a folder only where it stands by itself or starts a path.
     """
-    return re.sub(rf"(?<![^\s'\"]){re.escape(str(folder))}(?=[\s'\":;/\\]|$)", lambda _: name, message)
+    return re.sub(
+        rf"(?<![^\s'\"]){re.escape(str(folder))}(?=[\s'\":;/\\]|$)", lambda _: wording.isolated(name), message
+    )
 
 
 def _start_of(run: Run, name: str) -> datetime:
@@ -166,7 +171,7 @@ def _start_of(run: Run, name: str) -> datetime:
         started = datetime.fromisoformat(run.info.started_utc)
     except ValueError as error:
         raise InputError(
-            f"{name} has no place in time: it started at {run.info.started_utc!r}, which is no date"
+            f"{wording.isolated(name)} has no place in time: it started at {run.info.started_utc!r}, which is no date"
         ) from error
     return started if started.tzinfo else started.replace(tzinfo=UTC)
 
@@ -236,8 +241,8 @@ def _breaks(entries: Sequence[Entry], lines: Sequence[Line]) -> Iterator[str]:
     for (place, title, why), named in sorted(models.items()):
         names = wording.listed([wording.isolated(name) for name in dict.fromkeys(named)])
         yield (
-            f"{entries[place].name} cannot be compared with what is before it: it has {why}; the lines of {names} on "
-            f"{title} break there"
+            f"{entries[place]} cannot be compared with what is before it: it has {why}; the lines of {names} on "
+            f"{wording.isolated(title)} break there"
         )
 
 
@@ -255,7 +260,7 @@ def _asked_otherwise(entries: Sequence[Entry], lines: Sequence[Line]) -> Iterato
         told = "; ".join(
             f"{difference} ({few_of(list(dict.fromkeys(models)))})" for difference, models in changed.items()
         )
-        yield f"{entries[end].name} was asked otherwise than {entries[start].name}: {told}"
+        yield f"{entries[end]} was asked otherwise than {entries[start]}: {told}"
 
 
 def _machines(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:
@@ -265,4 +270,4 @@ def _machines(entries: Sequence[Entry], metric: Metric) -> Iterator[str]:
     for before, after in itertools.pairwise(entries):
         models = [processors_of(entry.run) for entry in (before, after)]
         if models[0] != models[1]:
-            yield f"{after.name} was measured on another processor than {before.name}: {models[1]} and {models[0]}"
+            yield f"{after} was measured on another processor than {before}: {wording.named(models[::-1])}"

@@ -256,7 +256,7 @@ def _reasons(lines: Sequence[Line]) -> list[str]:
                 status = "" if point.row.status == "ok" else f"{point.row.status.replace('_', ' ')}, "
                 where = f"{wording.isolated(line.row.model)} in run {number}"
                 found.setdefault(f"{status}{point.reason}", []).append(where)
-    return [f"{wording.listed(where)}: {reason}" for reason, where in found.items()]
+    return [f"{wording.listed(where)}: {wording.isolated(reason)}" for reason, where in found.items()]
 
 
 def _named(lines: Sequence[Line]) -> list[tuple[str, Row]]:

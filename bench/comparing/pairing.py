@@ -27,7 +27,10 @@ Place = tuple[str, str, str, str, str, str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A row that is not compared, and why.  `row`: that of the first run; None where only the second has it."""
+    """A row that is not compared, and why, in words none of which turns those around it.
+
+    `row`: that of the first run; None where only the second has it.
+    """
 
     row: Row | None
     title: str
@@ -70,7 +73,8 @@ def paired(rows: Sequence[Row], others: Sequence[Row]) -> Paired:
 
 
 def title_of(row: Row) -> str:
-    return f"{row.model} on {row.device}, {row.group.title}"
+    """A row in a sentence, none of whose parts turns the words around it."""
+    return f"{wording.isolated(row.model)} on {row.device}, {wording.isolated(row.group.title)}"
 
 
 def place_of(row: Row) -> Place:
@@ -131,7 +135,7 @@ def _refusal(a: Row, b: Row) -> str:
     """Why a row cannot be compared with its counterpart; empty where it can, be it by bits alone."""
     for row, which in ((a, "first"), (b, "second")):
         if row.status != "ok":
-            return f"{row.status} in the {which} run{f' ({row.reason})' if row.reason else ''}"
+            return f"{row.status} in the {which} run{f' ({wording.isolated(row.reason)})' if row.reason else ''}"
     differing = unlike(a.group, b.group)
     if not differing:
         return ""

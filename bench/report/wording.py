@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,6 +15,10 @@ NOT_REACHED = "not reached"
 _TURNING = ("R", "AL", "AN", "RLE", "RLO", "LRE", "LRO")
 # what opens and closes an isolate: inside a name it would close that of the name, or leave it open
 _ISOLATING = ("LRI", "RLI", "FSI", "PDI")
+# all signs that say nothing but how others run
+_DIRECTING = (*_ISOLATING, "RLE", "RLO", "LRE", "LRO", "PDF")
+# a name as `isolated` writes it
+_ISOLATED = re.compile("\u2068([^\u2066-\u2069]*)\u2069")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _COUNT_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -97,9 +102,21 @@ def spelt(sign: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text on one line without signs that a terminal would obey, these spelt out."""
-    line = " ".join(text.split())
-    return "".join(ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in line)
+    """A text on one line without signs that a terminal would obey, these spelt out.
+
+    So are signs that would turn what stands beside them, but for the two around a name that `isolated` wrote.
+    """
+    # every second part is what stands between such two
+    parts = map(_without_orders, _ISOLATED.split(" ".join(text.split())))
+    return "".join(f"\u2068{part}\u2069" if place % 2 else part for place, part in enumerate(parts))
+
+
+def _without_orders(text: str) -> str:
+    return "".join(ascii(sign)[1:-1] if _is_order(sign) else sign for sign in text)
+
+
+def _is_order(sign: str) -> bool:
+    return unicodedata.category(sign) in ("Cc", "Cs") or unicodedata.bidirectional(sign) in _DIRECTING
 
 
 def named(names: Sequence[str]) -> str:

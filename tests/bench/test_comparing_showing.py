@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from bench.comparing import showing
+from bench.report import wording
 from tests.bench.calling import called
 from tests.bench.synthetic import facts, failed, ok, trial, write
 
@@ -95,3 +99,43 @@ def test_a_text_has_columns_for_the_runs_that_have_it(tmp_path: Path) -> None:
     assert "- stands where a run does not have the model on the text." in done.stdout
     # no dash, nothing to say of dashes
     assert "- stands where" not in called(*folders[:3]).stdout
+
+
+# what overrides, embeds and isolates, in either direction, and what ends it
+DIRECTING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+@given(text=st.text(st.sampled_from([*DIRECTING, "a", "א", " ", "\x1b"])))
+def test_no_sign_in_a_terminals_line_turns_what_stands_beside_it(text: str) -> None:
+    plain = wording.plain(text)
+    assert wording.plain(plain) == plain
+    # what is left isolates, and is closed
+    outside = re.sub("\u2068[^\u2066-\u2069]*\u2069", "", plain)
+    assert not set(outside) & {*DIRECTING, "\x1b"}
+    assert not set(plain) & set(DIRECTING[:7])
+    # a name that needs none of this is as it was
+    assert wording.plain(wording.isolated(text.replace("\x1b", ""))).count("\u2068") <= 1
+
+
+TURNING = "at step 3\u202e no"
+
+
+@pytest.mark.parametrize("name", ["nlp\u202eevil", "\u2068אב", "אב\u2069"])
+def test_what_records_say_turns_no_line_of_a_terminal_or_a_page(tmp_path: Path, name: str) -> None:
+    broken = failed(trial(name), "diverged", TURNING)
+    on_days = [[ok(trial("kn5"), 4.4), ok(trial(name), 5.0)], [ok(trial("kn5"), 4.4), broken], [ok(trial("kn5"), 4.4)]]
+    folders = [
+        write(tmp_path / f"{n}\u202e", records, started_utc=f"2026-01-0{n}T00:00:00Z")
+        for n, records in enumerate(on_days, start=1)
+    ]
+    empty = tmp_path / "no\u202e"
+    empty.mkdir()
+    for some in (folders[:2], [*folders, empty]):
+        done = called(*some, "--html", tmp_path / "x.html")
+        assert "\u202e" not in done.stdout
+        assert "at step 3\\u202e no" in done.stdout
+        page = (tmp_path / "x.html").read_text(encoding="utf-8")
+        bullets = re.findall("<li>(.*?)</li>", page, re.DOTALL)
+        assert [one for one in bullets if TURNING in one or "\u202e" in one]
+        for one in bullets:
+            assert "\u202e" not in re.sub("\u2068[^\u2066-\u2069]*\u2069", "", one)

@@ -3,8 +3,6 @@
 (() => {
   "use strict";
 
-  // --- what a cell is worth
-
   const SCALES = {
     B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
     k: 1e3, M: 1e6, G: 1e9, T: 1e12, h: 3600, min: 60, s: 1, ms: 1e-3, us: 1e-6, "µs": 1e-6, J: 1, "%": 1e-2,
@@ -36,24 +34,28 @@
     return sign * (a.rank === 0 ? (a.value > b.value) - (a.value < b.value) : inWords.compare(a.value, b.value));
   };
 
-  // --- tables
-
   const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}#%]/gu, "");
 
   // `key` is the column's name as limits write it; `unit` that of a number without one, null in a column of words
   const columnOf = (head, place, rows) => {
     const texts = rows.map((row) => row.cells[place].textContent.trim());
-    const units = texts.map((text) => NUMBER.exec(text)?.[2]).filter((unit) => SHARED.has(unit));
+    const units = texts.map((text) => NUMBER.exec(text)?.[2]);
     // brackets hold what stands beside the figure that a column is of
     const [name] = head.textContent.split("(");
-    const unit = head.classList.contains("r") ? (/, (\S+)\s*$/.exec(name)?.[1] ?? units[0] ?? "") : null;
-    return { key: plain(name), unit, worths: new Map(rows.map((row, line) => [row, worthOf(texts[line], unit)])) };
+    const unit = head.classList.contains("r") ? (/, (\S+)\s*$/.exec(name)?.[1] ?? units.find((one) => SHARED.has(one)) ?? "") : null;
+    const worths = new Map(rows.map((row, line) => [row, worthOf(texts[line], unit)]));
+    return { key: plain(name), unit, worths, isBytes: units.some((one) => /B$/.test(one)) };
   };
   const groupOf = (element) => element.closest("[data-group]")?.dataset.group;
   const sheetOf = (table) => {
     const [body, heads] = [table.tBodies[0], [...table.tHead.rows[0].cells]];
     const rows = [...body.rows];
     const columns = heads.map((head, place) => columnOf(head, place, rows));
+    // where a model has several rows, each is asked by itself, its words too
+    const names = rows.flatMap((row) => row.dataset.model ?? []);
+    const repeats = new Set(names).size < names.length;
+    const said = (row) => columns.map(({ unit }, n) => (unit === null ? row.cells[n].textContent : "")).join(" ");
+    if (repeats) for (const row of rows) row.dataset.words = said(row).toLowerCase();
     return { group: groupOf(table), body, heads, rows, columns };
   };
 
@@ -80,8 +82,7 @@
   const sheets = [...document.querySelectorAll("table.sheet")].map(sheetOf);
   for (const sheet of sheets) {
     sheet.heads.forEach((head, place) => {
-      const button = document.createElement("button");
-      button.type = "button";
+      const button = Object.assign(document.createElement("button"), { type: "button" });
       button.append(...head.childNodes);
       button.addEventListener("click", () => sort(sheet, place));
       head.append(button);
@@ -101,8 +102,7 @@
     row.focus();
   });
 
-  // --- one model, wherever it stands
-
+  // One model, wherever it stands
   const about = new Map();
   for (const element of document.querySelectorAll("[data-model]")) {
     const name = element.dataset.model;
@@ -124,8 +124,7 @@
   document.addEventListener("focusin", (event) => see("focus", nameAt(event.target)));
   document.addEventListener("focusout", (event) => see("focus", nameAt(event.relatedTarget)));
 
-  // --- the filter
-
+  // The filter: a limit is words, a sign and a bound
   const LIMIT = new RegExp(`([^\\s<>](?:[^<>]*[^\\s<>])?)\\s*([<>]=?)\\s*([^\\s<>=]+(?:\\s+(?:${UNIT})(?=\\s|$))?)`, "g");
   const TESTS = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 
@@ -148,27 +147,30 @@
       const name = own.slice(start).join(" ");
       return { whole: `${name}${sign}${bound}`, key: plain(name), sign, bound };
     });
-    return { words: words.map((word) => word.toLowerCase()), limits };
+    return { words: words.map((word) => word.replaceAll("\0", ",").toLowerCase()), limits };
   };
-  const asked = (text) => {
-    const typed = text.trim().toLowerCase();
-    // names hold commas too
-    if (typed.includes(",") && [...about.keys()].some((name) => name.toLowerCase().includes(typed)))
-      return [{ words: [typed], limits: [] }];
-    return text.split(/,(?!\d)/).map(choiceOf).filter(({ words, limits }) => words.length || limits.length);
-  };
+  // names hold commas too, which part nothing
+  const whole = [...about.keys()].filter((name) => name.includes(",")).sort((a, b) => b.length - a.length);
+  const asked = (text) =>
+    whole
+      .reduce((typed, name) => typed.replaceAll(name, name.replaceAll(",", "\0")), text)
+      .split(/,(?!\d)/)
+      .map(choiceOf)
+      .filter(({ words, limits }) => words.length || limits.length);
 
-  // Whether each model of a group keeps a limit: by the first column there that has a figure of it
+  // Whether each model of a group keeps a limit, by the first column there that has a figure of it
   const keeping = (group, { key, sign, bound }) => {
     const kept = new Map();
     const columns = sheets.filter((sheet) => sheet.group === group).flatMap((sheet) => sheet.columns);
     const close = columns.filter((column) => column.unit !== null && column.key.includes(key));
     // one of that very name goes before those that have it inside
     const same = close.filter((column) => column.key === key);
-    for (const { unit, worths } of same.length ? same : close) {
-      for (const [{ dataset }, { rank, value }] of worths) {
-        if (rank !== 0 || dataset.model === undefined || kept.has(dataset.model)) continue;
-        kept.set(dataset.model, TESTS[sign](value, amountOf(bound, unit)));
+    for (const { unit, worths, isBytes } of same.length ? same : close) {
+      for (const [row, { rank, value }] of worths) {
+        const of = row.dataset.words === undefined ? row.dataset.model : row;
+        if (rank !== 0 || of === undefined || kept.has(of)) continue;
+        kept.set(of, TESTS[sign](value, amountOf(bound, unit)));
+        kept.isBytes ||= isBytes;
       }
     }
     return kept;
@@ -177,41 +179,43 @@
   const box = document.getElementById("filter");
   const told = document.getElementById("shown");
   const groups = [...new Set([...about.values()].flat().map(groupOf))];
-  const isNamed = (name, elements, word) =>
-    name.toLowerCase().includes(word) ||
-    elements.some(({ dataset }) => dataset.kind?.split(" ").some((kind) => kind.startsWith(word)));
+  const kinds = new Map([...about].map(([name, all]) => [name, all.flatMap(({ dataset }) => dataset.kind?.split(" ") ?? [])]));
+  const isNamed = (name, { dataset }, word) =>
+    [name.toLowerCase(), dataset.words ?? ""].some((text) => text.includes(word)) ||
+    kinds.get(name).some((kind) => kind.startsWith(word));
 
   const filter = () => {
     const faults = [];
     const isRead = ({ key, bound }) => key && amountOf(bound, "") !== null;
     // of each limit, what each group's models make of it
     const choices = asked(box.value).map(({ words, limits }) => {
-      faults.push(...limits.filter((limit) => !isRead(limit)).map(({ whole }) => `cannot read ${whole}`));
+      faults.push(...limits.filter((limit) => !isRead(limit)).map((limit) => `cannot read ${limit.whole}`));
       const kept = limits.filter(isRead).map((limit) => {
         const of = new Map(groups.map((group) => [group, keeping(group, limit)]));
-        if (![...of.values()].some((models) => models.size)) faults.push(`no figures for ${limit.whole}`);
+        const found = [...of.values()].filter((models) => models.size);
+        if (!found.length) faults.push(`no figures for ${limit.whole}`);
+        if (found.some(({ isBytes }) => isBytes) && !NUMBER.exec(limit.bound)[2]) faults.push(`${limit.whole} is in bytes`);
         return of;
       });
       return { words, kept };
     });
-    const found = new Set();
+    const [found, known] = [new Set(), new Set()];
     for (const [name, elements] of about) {
-      const named = choices.filter(({ words }) => words.every((word) => isNamed(name, elements, word)));
       for (const element of elements) {
-        const fits =
-          !choices.length || named.some(({ kept }) => kept.every((of) => of.get(groupOf(element)).get(name)));
-        element.hidden = !fits;
-        if (fits) found.add(name);
+        const keeps = (of) => of.get(groupOf(element)).get(element) ?? of.get(groupOf(element)).get(name);
+        const isIn = (word) => isNamed(name, element, word) && known.add(word);
+        const fits = choices.map(({ words, kept }) => words.map(isIn).every(Boolean) && kept.every(keeps));
+        element.hidden = choices.length > 0 && !fits.some(Boolean);
+        if (!element.hidden) found.add(name);
       }
     }
+    for (const word of new Set(choices.flatMap(({ words }) => words))) if (!known.has(word)) faults.push(`nothing has ${word}`);
     sheets.forEach(({ body }) => rove(body));
     told.textContent = [`${found.size} of ${about.size} models`, ...faults].join("; ");
   };
   box.addEventListener("input", filter);
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !box.value) return;
-    box.value = "";
-    filter();
+    if (event.key === "Escape" && box.value) filter((box.value = ""));
   });
   box.closest("[hidden]").hidden = false;
   filter();

@@ -2,11 +2,7 @@
 (() => {
   "use strict";
 
-  const element = (name, text) => {
-    const made = document.createElement(name);
-    made.textContent = text;
-    return made;
-  };
+  const element = (name, text) => Object.assign(document.createElement(name), { textContent: text });
 
   const start = (block) => {
     const names = [...block.querySelector("template").content.children].map((name) => name.textContent);

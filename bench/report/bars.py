@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from bench.report.drawing import COUNTING_COLOUR, drawable
+from bench.report.drawing import COUNTING_COLOUR, drawable_names
 from bench.stats import Interval
 
 _COLOURS = {"counting": "#B8C0CA", "neural": "#7FB2D9", "coder": "#E9DFC7"}
@@ -35,7 +35,7 @@ def draw_bars(axes: Axes, bars: Sequence[Bar], start: float) -> None:
 
 
 def name_bars(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [drawable(name) for name in names])
+    axes.set_yticks(range(len(names)), drawable_names(names))
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 

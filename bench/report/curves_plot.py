@@ -21,7 +21,7 @@ from bench.records import CurvePoint
 from bench.report import wording
 from bench.report.answer import label_of, times_to_targets
 from bench.report.bands import Band, Point, band_of
-from bench.report.drawing import COUNTING_COLOUR, Style, drawable, fix_layout, new_figure, plain_ticks, save
+from bench.report.drawing import COUNTING_COLOUR, Style, drawable_names, fix_layout, new_figure, plain_ticks, save
 from bench.report.front import LARGEST
 from bench.report.labels import name_ends, name_levels
 from bench.report.looks import PALE, looks_of
@@ -123,8 +123,9 @@ def _draw(rows: Sequence[Row], folder: Path, stem: str, clock: Clock) -> str:
     name_ends(axes, ends, figure_height_in=figure.get_figheight())
     fix_layout(figure)
     by_level = sorted(levels.items(), key=lambda item: (item[1], item[0]))
-    visible = [(drawable(name), level) for name, level in by_level if level < axes.get_ylim()[1]]
-    name_levels(axes, visible, [_seen(line.band) for line in lines])
+    labels = drawable_names([name for name, _ in by_level])
+    shown = [(label, level) for label, (_, level) in zip(labels, by_level, strict=True) if level < axes.get_ylim()[1]]
+    name_levels(axes, shown, [_seen(line.band) for line in lines])
     save(figure, folder, stem)
     return _words(lines, by_level, clock)
 

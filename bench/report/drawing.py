@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,8 @@ COUNTING_COLOUR = "#5A6472"
 INK = "#20262E"
 _DPI = 120
 _MAX_LABEL = 34
+# of a name whose like are beside it, before what tells it from them
+_HEAD = 10
 _LATIN_FONT = "DejaVu Sans"
 _MONO_FONT = "DejaVu Sans Mono"
 # signs of the key's small type in a line, across the figures' width
@@ -55,11 +58,15 @@ Show = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Style:
-    """Colour, marker and dashes of a model; each alone tells neighbours apart, so black and white will do."""
+    """Colour, marker and dashes of a model; each alone tells neighbours apart, so black and white will do.
+
+    `label`: its name among those that have a style, as figures can show it.
+    """
 
     colour: str
     marker: str
     dashes: Any
+    label: str = ""
 
 
 @contextmanager
@@ -110,7 +117,7 @@ def fix_layout(figure: Figure) -> None:
 
 def write_key(figure: Figure, names: Sequence[str]) -> None:
     """Below everything, what the numbers in the figure stand for: `1 kn5   2 bigram`, in columns."""
-    entries = [f"{n} {drawable(name)}" for n, name in enumerate(names, start=1)]
+    entries = [f"{n} {name}" for n, name in enumerate(drawable_names(names), start=1)]
     width = max(map(len, entries)) + 2
     per_line = max(_KEY_SIGNS // width, 1)
     padded = [entry.ljust(width) for entry in entries]
@@ -135,8 +142,8 @@ def styles(names: Sequence[str], *, colour: str | None = None) -> dict[str, Styl
     With `colour`, all have that one, and are told apart by their markers.
     """
     return {
-        name: Style(colour or COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)], DASHES[n % len(DASHES)])
-        for n, name in enumerate(names)
+        name: Style(colour or COLOURS[n % len(COLOURS)], MARKERS[n % len(MARKERS)], DASHES[n % len(DASHES)], label)
+        for n, (name, label) in enumerate(zip(names, drawable_names(names), strict=True))
     }
 
 
@@ -149,6 +156,21 @@ def drawable(text: str) -> str:
         half = (_MAX_LABEL - 1) // 2
         text = f"{text[: half + 6]}…{text[-(half - 6) :]}"
     return "".join(sign if _has_glyph(sign) else wording.spelt(sign) for sign in text)
+
+
+def drawable_names(names: Sequence[str]) -> list[str]:
+    """The same for names that stand together: what is shortened to the same is cut where they are alike instead."""
+    labels = list(map(drawable, names))
+    for label in {one for one in labels if labels.count(one) > 1}:
+        places = [n for n, one in enumerate(labels) if one == label]
+        signs = zip(*(names[n] for n in places), strict=False)
+        alike = sum(1 for _ in itertools.takewhile(lambda same: len(set(same)) == 1, signs))
+        # the option in which they differ is shown from its name on
+        start = max(names[places[0]].rfind(sign, 0, alike) + 1 for sign in ":,+") or alike
+        for n in places:
+            labels[n] = drawable(f"{names[n][:_HEAD]}…{names[n][start : start + _MAX_LABEL - _HEAD - 1]}")
+    # what differs far behind, or not at all, has a number
+    return [f"{one} ({n})" if labels.count(one) > 1 else one for n, one in enumerate(labels, start=1)]
 
 
 def plain_ticks(axis: Axis, low: float, high: float, *, show: Show = "{:,g}".format, most: int = 8) -> None:

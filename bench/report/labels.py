@@ -117,7 +117,7 @@ def name_ends(axes: Axes, ends: Sequence[tuple[str, float, Style]], *, figure_he
     for (name, _, look), height, moved in zip(ends, heights, spread(heights, gap, 0, 1), strict=True):
         xy = ([1, 1.03], [min(height, 1), moved])
         axes.plot(*xy, ls="-", marker=look.marker, markevery=[1], ms=4.5, color=look.colour, lw=0.7, **beside)
-        axes.text(1.045, moved, drawable(name), va="center", fontsize=SIZE_PT, **beside)
+        axes.text(1.045, moved, look.label or drawable(name), va="center", fontsize=SIZE_PT, **beside)
 
 
 def name_levels(

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.path import Path as Outline
 
 from bench.report.answer import label_of, verdicts_of
-from bench.report.drawing import drawable, new_figure, save
+from bench.report.drawing import drawable_names, new_figure, save
 from bench.report.labels import SIZE_PT, size_px
 from bench.report.rows import Pair, Row, ranked
 
@@ -38,7 +38,7 @@ def draw_matrix(rows: Sequence[Row], pairs: Sequence[Pair], folder: Path, stem: 
     names = [label_of(row, rows) for row in order]
     cells = [[seen.get((other.model, other.device), "") for other in order] for seen in verdicts]
     cell_in = min(_CELL_IN, _WIDEST_IN / len(order))
-    labels = [f"{drawable(name)}  {place}" for place, name in enumerate(names, start=1)]
+    labels = [f"{name}  {place}" for place, name in enumerate(drawable_names(names), start=1)]
     font_pt = min(8.0, 72 * cell_in * 0.8)
     names_in = max(size_px(label, 1)[0] for label in labels) * font_pt / SIZE_PT + 0.1
     side_in = cell_in * len(order)

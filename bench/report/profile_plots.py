@@ -119,7 +119,7 @@ def _line(axes: Axes, name: str, points: Sequence[tuple[float, float]], look: St
         markerfacecolor=face,
         ms=5,
         lw=1.3,
-        label=drawable(name),
+        label=look.label or drawable(name),
         zorder=2,
     )
 

@@ -17,7 +17,6 @@ from bench.report.drawing import (
     INK,
     Style,
     byte_ticks,
-    drawable,
     new_figure,
     plain_ticks,
     save,
@@ -112,7 +111,7 @@ def _draw_line(axes: Axes, measure: Measure, name: str, look: Style, line: Seque
     whole: dict[str, Any] = {"ls": "", "ms": 5, "mew": 1.2, "clip_on": False, "zorder": 3}
     axes.plot(tokens, values, marker=look.marker, color=look.colour, markerfacecolor=face, **whole)
     axes.plot(
-        [], [], color=look.colour, ls=look.dashes, marker=look.marker, markerfacecolor=face, ms=5, label=drawable(name)
+        [], [], color=look.colour, ls=look.dashes, marker=look.marker, markerfacecolor=face, ms=5, label=look.label
     )
 
 

@@ -18,6 +18,7 @@ from bench.report.drawing import (
     Style,
     byte_ticks,
     drawable,
+    drawable_names,
     fix_layout,
     new_figure,
     plain_ticks,
@@ -84,7 +85,7 @@ def _draw(rows: Sequence[Row], folder: Path, stem: str, costs: Sequence[Cost]) -
     names = list(dict.fromkeys(offer.name for panel in panels for offer in panel.offers))
     if not names:
         return ""
-    figure, all_named = _figure(panels, {name: drawable(name) for name in names})
+    figure, all_named = _figure(panels, dict(zip(names, drawable_names(names), strict=True)))
     if not all_named:
         # numbers need less room; where even they meet, each is still there
         figure, _ = _figure(panels, {name: str(n) for n, name in enumerate(names, start=1)}, key=names)

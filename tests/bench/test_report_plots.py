@@ -17,7 +17,7 @@ from bench.records import Memory, TrialRecord
 from bench.report import plots
 from bench.report.build import build_report
 from bench.report.curves_plot import SECONDS, Bracket, brackets_of, draw_validation, lanes_of, lines_of
-from bench.report.drawing import drawable, fix_layout, new_figure, style_sheet, styles
+from bench.report.drawing import drawable, drawable_names, fix_layout, new_figure, style_sheet, styles
 from bench.report.labels import place_labels, size_px, spread
 from bench.report.reading import read_run
 from bench.report.rows import Row, groups_of, ranked, rows_of
@@ -43,6 +43,21 @@ def test_labels_that_cannot_be_drawn_are_spelled_out() -> None:
     assert drawable("kn5") == "kn5"
     assert drawable("שלום") == "\\u05e9\\u05dc\\u05d5\\u05dd"
     assert len(drawable("x" * 500)) < 50
+
+
+def test_names_that_differ_are_drawn_so_however_long_they_are() -> None:
+    names = [f"lstm-scratch:hidden={n},layers=2,dropout=0.25,tied=true,clip=1.0" for n in (128, 256)]
+    assert drawable_names(["kn5", *names]) == [
+        "kn5",
+        "lstm-scrat…hidden=128,layers=2,dro",
+        "lstm-scrat…hidden=256,layers=2,dro",
+    ]
+    # far behind, or not at all
+    assert len(set(drawable_names(["x" * 50 + end for end in ("a", "b")]))) == 2
+    assert len(set(drawable_names(["a" * 90, "a" * 90]))) == 2
+    many = [f"mlp:{'layers=2,' * 9}lr=0.{n}" for n in range(40)]
+    assert len(set(drawable_names(many))) == 40
+    assert max(map(len, drawable_names(many))) < 45
 
 
 @pytest.mark.whole

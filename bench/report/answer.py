@@ -37,6 +37,8 @@ def answer(rows: Sequence[Row], pairs: Sequence[Pair], given: Sequence[float]) -
     order = ranked(rows)
     if not order:
         return ["No model finished with a perplexity."]
+    if order[0].test_perplexity == math.inf:
+        return ["Every model held some test token impossible: all perplexities are infinite."]
     neural = [row for row in order if row.family == "neural" and row.is_trained]
     return [_winner(rows, pairs), *(_passing(neural[0], rows, given) if neural else [])]
 
@@ -68,25 +70,28 @@ def _margin(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     order = ranked(rows)
     best = order[0]
     other = next((row for row in order if {row.family, best.family} == {"neural", "counting"}), None)
-    test = next((_test_of(pair, best) for pair in pairs if {id(pair.a), id(pair.b)} == {id(best), id(other)}), None)
+    test = None if other is None else test_of(best, other, pairs)
     if other is None or test is None or None in test:
         return []
-    share, *ends = (_share_below(nats) for nats in test if nats is not None)
+    share, *ends = (share_below(nats) for nats in test if nats is not None)
     low, high = (wording.percent(end) for end in sorted(ends))
     return [
         f"{_name(best, rows)} is {wording.percent(share)} below {_name(other, rows)} (95 % interval {low} to {high})."
     ]
 
 
-def _share_below(nats: float) -> float:
+def share_below(nats: float) -> float:
     """By what share a perplexity is below another, given the difference of their nats per token."""
     return -math.expm1(nats) if nats < _LARGEST_EXPONENT else -math.inf
 
 
-def _test_of(pair: Pair, best: Row) -> tuple[float | None, float | None, float | None]:
-    """Nats per token of the best model less the other's, and the ends of the interval."""
+def test_of(row: Row, other: Row, pairs: Sequence[Pair]) -> tuple[float | None, float | None, float | None] | None:
+    """Nats per token of a row less the other's, and the ends of the interval; None where the two were not tested."""
+    pair = next((pair for pair in pairs if {id(pair.a), id(pair.b)} == {id(row), id(other)}), None)
+    if pair is None:
+        return None
     found = (pair.test.diff, pair.test.low, pair.test.high)
-    if pair.a is best:
+    if pair.a is row:
         return found
     diff, low, high = (None if nats is None else -nats for nats in found)
     return diff, high, low
@@ -163,10 +168,12 @@ def _winner(rows: Sequence[Row], pairs: Sequence[Pair]) -> str:
         return f"{text}; every other model is significantly worse."
     # the best counting model is named, however many are level
     ties.sort(key=lambda row: row is not _best_counting(rows))
-    parts = [f"{_names(ties, rows)} {'is' if len(ties) == 1 else 'are'} not significantly worse"] if ties else []
+    equal, close = ([row for row in ties if (row.test_perplexity == value) is same] for same in (True, False))
+    parts = [f"{_names(equal, rows)} {'has' if len(equal) == 1 else 'have'} the same"] if equal else []
+    parts += [f"{_names(close, rows)} {'is' if len(close) == 1 else 'are'} not significantly worse"] if close else []
     parts += [f"{_names(untested, rows)} could not be tested against it"] if untested else []
     if len(ties) + len(untested) < len(others):
-        parts.append("all others are" if ties and not untested else "all others are significantly worse")
+        parts.append("all others are" if close and not untested else "all others are significantly worse")
     return f"{text}; {', '.join(parts)}."
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bench.records import FINE, Figure, Measured
 from bench.report import wording
-from bench.report.answer import label_of, times_to_targets, verdicts_of
+from bench.report.answer import label_of, share_below, test_of, times_to_targets, verdicts_of
 from bench.report.front import MEMORY, MODEL_SIZE, NEXT_TOKEN, SCORING, front_notes
 from bench.report.reasons import REASONS, reason_of
 from bench.report.rows import Pair, Row, ranked, ranked_first, typical
@@ -352,13 +352,25 @@ def _significance(among: Sequence[Row], pairs: Sequence[Pair]) -> list[Sheet]:
     if len(order) > MAX_MATRIX:
         return [_ties(order, names, verdicts)]
     rows = [
-        (str(place), name, *[_SIGNS.get(seen.get((other.model, other.device), ""), "") for other in order])
-        for place, (name, seen) in enumerate(zip(names, verdicts, strict=True), start=1)
+        (str(place), name, *[_sign(seen.get((other.model, other.device), ""), row, other, pairs) for other in order])
+        for place, (row, name, seen) in enumerate(zip(order, names, verdicts, strict=True), start=1)
     ]
     headers = ("#", "model", *[str(place) for place in range(1, len(order) + 1)])
     notes = ["the differences, their intervals and corrected p of all pairs: tables/significance.csv"]
-    caption = "+ the model of this line is better than that of the column, - worse, ~ no significant difference"
+    caption = (
+        "+ the model of this line is better than that of the column, and by how much its perplexity is below that; "
+        "- worse, and by how much it is above; ~ no significant difference"
+    )
     return [Sheet(caption=caption, headers=headers, align="rn" + "s" * len(order), rows=rows, notes=notes)]
+
+
+def _sign(verdict: str, row: Row, other: Row, pairs: Sequence[Pair]) -> str:
+    """Whether a row is better than another and, where that can be said, by what share of the other's perplexity."""
+    sign = _SIGNS.get(verdict, "")
+    found = test_of(row, other, pairs)
+    if sign in ("", "~") or found is None or found[0] is None or not math.isfinite(found[0]):
+        return sign
+    return f"{sign} {wording.rounded(100 * abs(share_below(found[0])), 2)} %"
 
 
 def _ties(order: Sequence[Row], names: Sequence[str], verdicts: Sequence[Mapping[tuple[str, str], str]]) -> Sheet:

@@ -53,6 +53,19 @@ def test_a_winner_that_is_a_network_is_held_against_counting_and_the_clock(tmp_p
     assert re.fullmatch(r"mlp is 20\.\d % below kn5 \(95 % interval \d\S* % to \d\S* %\)\.", notes)
 
 
+def test_equals_are_told_as_such(tmp_path: Path) -> None:
+    record = ok(trial("gru-scratch"), 4.0)
+    twin = record.model_copy(update={"trial": trial("lstm-scratch")})
+    text, _ = told_of(tmp_path, [record, twin, ok(trial("kn5"), 9.0)])
+    assert text.endswith("; lstm-scratch has the same, all others are significantly worse.")
+
+
+def test_nobody_wins_where_all_are_infinite(tmp_path: Path) -> None:
+    records = [ok(trial(name), 4.0, infinite_blocks=3, levels=[4.0]) for name in ("kn5", "lstm-scratch")]
+    text, _ = told_of(tmp_path, records, (5.0,))
+    assert text == "Every model held some test token impossible: all perplexities are infinite."
+
+
 def test_how_long_networks_were_trained_is_told(tmp_path: Path) -> None:
     two = [ok(trial("mlp", budget_s=15.0), 4.0), ok(trial("gru-scratch", budget_s=15.0), 4.4)]
     _, notes = told_of(tmp_path / "same", [ok(trial("kn5"), 5.0), *two])

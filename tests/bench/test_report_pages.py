@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import html.parser
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 
 from bench import report
 from bench.records import CorpusSpec, Environment, Figure, TrialRecord
-from bench.report import plots
+from bench.report import plots, wording
 from bench.report.__main__ import main
 from bench.report.build import build_report
 from bench.report.html import pieces
@@ -503,8 +505,15 @@ def test_who_is_better_is_told_by_sign_and_by_colour(tmp_path: Path) -> None:
     write(tmp_path, [ok(trial("kn5"), 4.4), ok(trial("bigram"), 4.401), ok(trial("unigram"), 9.0)])
     build_report(tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    cells = re.findall(r'<td class="s ?(\w*)"><bdi>(.?)</bdi></td>', page)
-    assert sorted(cells) == sorted([("", "")] * 3 + [("tie", "~")] * 2 + [("better", "+"), ("worse", "-")] * 2)
+    cells = re.findall(r'<td class="s ?(\w*)"><bdi>([^<]*)</bdi></td>', page)
+    assert sorted(kind for kind, _ in cells) == ["", "", "", "better", "better", "tie", "tie", "worse", "worse"]
+    with (tmp_path / "tables" / "significance.csv").open(encoding="utf-8") as file:
+        diffs = {(row["model_a"], row["model_b"]): float(row["diff_nats_per_token"]) for row in csv.DictReader(file)}
+    # kn5 is below unigram by 1 - exp(difference), unigram above kn5 by exp(difference) - 1
+    below = 100 * -math.expm1(diffs["kn5", "unigram"])
+    above = 100 * math.expm1(-diffs["kn5", "unigram"])
+    assert ("better", f"+ {wording.rounded(below, 2)} %") in cells
+    assert ("worse", f"- {wording.rounded(above, 2)} %") in cells
     styles = page.split("</style>")[0]
     assert all(f".{name} {{ background: " in styles for name in ("better", "worse"))
 

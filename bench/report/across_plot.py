@@ -13,8 +13,7 @@ from bench.report.drawing import new_figure, save
 from bench.report.rows import Row
 
 _WIDTH_IN = 8.4
-# of the axis, for the figures that are written beside the bars
-_ROOM = 1.3
+_ROOM = 1.02
 
 
 def draw_across(across: Across, folder: Path, stem: str) -> str:
@@ -29,8 +28,8 @@ def draw_across(across: Across, folder: Path, stem: str) -> str:
     unit = across.unit_in_words
     figure, (axes,) = new_figure(_WIDTH_IN, bars_height_in(len(bars)))
     axes.set_xlim(0, max(ends) * _ROOM)
-    draw_bars(axes, bars, 0.0)
     axes.set_xlabel(f"{unit} of the test text, lower is better (lines are 95 % intervals; * adaptive)")
+    draw_bars(axes, bars, 0.0)
     save(figure, folder, stem)
     shown = [f"{bar.name} {wording.rounded(bar.value) if bar.value is not None else 'no value'}" for bar in bars]
     return f"Bar chart of {unit} with 95 % intervals, fewest first: {'; '.join(shown)}."

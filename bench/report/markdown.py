@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 
+from bench.report import wording
 from bench.report.content import Report, Section
 from bench.report.sheets import Sheet
 
@@ -12,6 +14,7 @@ from bench.report.sheets import Sheet
 _MARKUP = re.compile(r"[\\`*\[\]<|$]|(?<!\w)_|_(?!\w)|~(?=.)|(?<=.)~|&(?=#?\w+;)")
 # what is markup at the start of a line only
 _LINE_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+=#>]))")
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")
 _RULES = {"l": ":---", "n": ":---", "r": "---:", "s": ":---:"}
 
 
@@ -21,8 +24,17 @@ def to_markdown(report: Report) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text on one line that Markdown shows as it is, HTML in it included; not for the start of a line."""
-    return _MARKUP.sub(lambda match: f"\\{match[0]}", " ".join(text.split()))
+    """Text on one line that Markdown shows as it is, HTML in it included; not for the start of a line.
+
+    What a viewer would obey, controls and what turns the rest of a line, is spelt out.
+    """
+    line = "".join(wording.spelt(sign) if _is_obeyed(sign) else sign for sign in " ".join(text.split()))
+    return _MARKUP.sub(lambda match: f"\\{match[0]}", line)
+
+
+def _is_obeyed(sign: str) -> bool:
+    # isolates of names are the report's own
+    return unicodedata.category(sign) in ("Cc", "Cs") or unicodedata.bidirectional(sign) in _TURNING
 
 
 def escaped_line(text: str) -> str:

@@ -88,13 +88,13 @@ def draw_perplexity(rows: Sequence[Row], folder: Path, stem: str) -> str:
     """Bars from 1 (certainty) on a logarithmic axis, best on top, with 95 % intervals."""
     order = ranked_first(rows)
     bars = [_bar(row, order) for row in order]
-    high = max([bar.value for bar in bars if bar.value], default=10.0)
+    high = max([end for bar in bars if bar.value for end in _ends(bar)], default=10.0)
     figure, (axes,) = new_figure(_WIDTH_IN, bars_height_in(len(order)))
     axes.set_xscale("log")
-    axes.set_xlim(1, max(high, 1.5) ** 1.32)
-    draw_bars(axes, bars, 1.0)
-    plain_ticks(axes.xaxis, 1, max(high, 1.5) ** 1.32)
+    axes.set_xlim(1, max(high, 1.5) ** 1.05)
     axes.set_xlabel("test perplexity, lower is better (logarithmic; lines are 95 % intervals)")
+    draw_bars(axes, bars, 1.0)
+    plain_ticks(axes.xaxis, *axes.get_xlim())
     save(figure, folder, stem)
     shown = [f"{bar.name} {wording.perplexity(bar.value) if bar.value else 'no value'}" for bar in bars]
     return f"Bar chart of test perplexity with 95 % intervals, best first: {'; '.join(shown)}."
@@ -144,6 +144,12 @@ PLOTS: Mapping[str, tuple[str, Drawer]] = {
     "surprisal": ("bits by kind of token", draw_surprisal),
     "calibration": ("reliability curves", draw_calibration),
 }
+
+
+def _ends(bar: Bar) -> Iterator[float]:
+    yield bar.value or 0.0
+    if bar.interval is not None and bar.interval.high < LARGEST:
+        yield bar.interval.high
 
 
 def _bar(row: Row, order: Sequence[Row]) -> Bar:

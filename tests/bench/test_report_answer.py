@@ -57,7 +57,7 @@ def test_equals_are_told_as_such(tmp_path: Path) -> None:
     record = ok(trial("gru-scratch"), 4.0)
     twin = record.model_copy(update={"trial": trial("lstm-scratch")})
     text, _ = told_of(tmp_path, [record, twin, ok(trial("kn5"), 9.0)])
-    assert text.endswith("; lstm-scratch has the same, all others are significantly worse.")
+    assert "; lstm-scratch has the same, all others are significantly worse." in text
 
 
 def test_nobody_wins_where_all_are_infinite(tmp_path: Path) -> None:

@@ -345,7 +345,9 @@ def corpus_from_texts(
 
 
 def _nothing_left(part: str, name: str, n_read: int, n_left: int, normalize: str) -> str:
-    if 2 * n_left < n_read:
+    if not n_read:
+        cure = "it is empty"
+    elif 2 * n_left < n_read:
         cure = f"{normalize} leaves {n_left} of {n_read} characters"
     else:
         cure = (

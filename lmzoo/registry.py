@@ -202,9 +202,9 @@ def _not_fixed(options: Mapping[str, Any], entry: ModelEntry) -> Mapping[str, An
     """The options, once none of them is one that the model's name says."""
     taken = sorted(set(options) & set(entry.fixed))
     if taken:
-        raise UnknownOptionError(
-            f"{taken[0]!r} of {entry.name} is part of its name ({entry.fixed[taken[0]]}); use another model's name"
-        )
+        free = [one.name for one in MODELS.values() if one.config == entry.config and taken[0] not in one.fixed]
+        cure = f"use {free[0]}:{taken[0]}=…" if free else "use another model's name"
+        raise UnknownOptionError(f"{taken[0]!r} of {entry.name} is part of its name ({entry.fixed[taken[0]]}); {cure}")
     return options
 
 

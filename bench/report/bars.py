@@ -37,9 +37,10 @@ def draw_bars(axes: Axes, bars: Sequence[Bar], start: float) -> None:
     for place, bar in enumerate(bars):
         end = start if bar.value is None else _draw(axes, place, bar, bar.value, start)
         text = f"no value: {bar.text}" if bar.value is None else bar.text
-        texts.append(
-            axes.annotate(text, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
-        )
+        beside = axes.annotate(text, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)
+        # the axis gets the figure's whole width; room for the texts is made within it
+        beside.set_in_layout(False)
+        texts.append(beside)
     name_bars(axes, [bar.name for bar in bars])
     make_room(axes, texts)
 

@@ -60,8 +60,8 @@ def blocks_record(split: Split, nats_N: Nats, tally: Tally) -> dict[str, Any]:
     bounds_B1 = bounds_of(split)
     is_oov_N = np.zeros(split.n_tokens, np.bool_)
     is_oov_N[split.oov_M] = True
-    spelling_N = np.zeros(split.n_tokens)
-    spelling_N[split.oov_M] = split.spelling_nats_M
+    spelling_N = _ends_nats(split)
+    spelling_N[split.oov_M] += split.spelling_nats_M
     has_size = tally.bits_per_char_reason is None or tally.bits_per_byte_reason is None
     return {
         "block_nats": _finite(_sums(nats_N, bounds_B1)),
@@ -71,6 +71,15 @@ def blocks_record(split: Split, nats_N: Nats, tally: Tally) -> dict[str, Any]:
         "block_known_nats": _finite(_sums(np.where(is_oov_N, 0.0, nats_N), bounds_B1)),
         "block_known_tokens": tuple(np.diff(bounds_B1 - np.searchsorted(split.oov_M, bounds_B1)).tolist()),
     }
+
+
+def _ends_nats(split: Split) -> Floats:
+    """What telling the white space at the ends of documents costs, spread over their tokens."""
+    lengths_D, nats_D = split.lengths_D, split.ends_nats_D
+    nats_N = np.repeat(nats_D / np.maximum(lengths_D, 1), lengths_D)
+    # of documents without tokens
+    nats_N[:1] += nats_D[lengths_D == 0].sum()
+    return nats_N
 
 
 def bounds_of(split: Split) -> Ints:

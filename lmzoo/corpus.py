@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo.decoding import DEFAULT_ENCODING, DEFAULT_INVALID, Decoding, Invalid
+from lmzoo.ends import Ends
 from lmzoo.errors import CorpusError, TooShortError, require_kind, require_number, require_whole
 from lmzoo.inputs import Name, files_of, is_text, joined_name, names_of
 from lmzoo.markov import MarkovSource, parse_markov
 from lmzoo.normalizers import named_normalizer
-from lmzoo.parts import Policy, Text, content_sha256, cut_parts, named_policy, share_of_lines
+from lmzoo.parts import Policy, Text, content_sha256, cut_parts, named_policy, nothing_left, share_of_lines
 from lmzoo.reading import read_texts
 from lmzoo.segments import Segments
 from lmzoo.sources import Source, is_named, named_source
@@ -48,7 +49,8 @@ class Split:
     `ids_N` holds all documents; document d is `ids_N[starts_D1[d]:starts_D1[d + 1]]`.  `chars_D` and `bytes_D` are the
     characters of the normalised text and the UTF-8 bytes of the text as read, each line with its LF.  `oov_M` are the
     positions of out-of-vocabulary tokens, `spelling_nats_M` what their spelling costs.  `lossless`: the tokens give
-    back the normalised text, but for white space at the ends of documents where that is the same for all.
+    back the normalised text but for white space at the ends of lines and documents, which
+    costs `ends_nats_D` to tell.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Split:
     bytes_D: npt.NDArray[np.int64] = field(repr=False)
     oov_M: npt.NDArray[np.int64] = field(repr=False)
     spelling_nats_M: npt.NDArray[np.float64] = field(repr=False)
+    ends_nats_D: npt.NDArray[np.float64] = field(repr=False)
     lossless: bool
 
     @property
@@ -127,6 +130,7 @@ class Split:
             bytes_D=self.bytes_D[:n_docs],
             oov_M=self.oov_M[:n_oov],
             spelling_nats_M=self.spelling_nats_M[:n_oov],
+            ends_nats_D=self.ends_nats_D[:n_docs],
             # a cut document's characters are not counted, so nothing may be divided by them
             lossless=self.lossless and bool(end == self.starts_D1[n_docs]),
         )
@@ -328,7 +332,7 @@ def corpus_from_texts(
     for part, split in splits.items():
         if not split.n_tokens and (part == "train" or not cut.is_uncut) and (part != "test" or with_test):
             n_left = sum(int(tokens.chars_S.sum()) for tokens in tokens_of_part.values())
-            raise TooShortError(_nothing_left(part, name, cut.n_read, n_left, normalize))
+            raise TooShortError(nothing_left(part, name, cut.n_read, n_left, normalize))
     return Corpus(
         name=name,
         train=splits["train"],
@@ -344,23 +348,15 @@ def corpus_from_texts(
     )
 
 
-def _nothing_left(part: str, name: str, n_read: int, n_left: int, normalize: str) -> str:
-    if not n_read:
-        cure = "it is empty"
-    elif 2 * n_left < n_read:
-        cure = f"{normalize} leaves {n_left} of {n_read} characters"
-    else:
-        cure = (
-            "give more text, or try --documents line (documents='line'), or parts of your own (--train, --valid, "
-            "--test); lmzoo train takes all of a text for training with --all"
-        )
-    return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"
+def encode_split(
+    name: str, segments: Sequence[str], vocab: Vocab, documents: Policy, *, ends: Ends | None = None
+) -> Split:
+    """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy.
 
-
-def encode_split(name: str, segments: Sequence[str], vocab: Vocab, documents: Policy) -> Split:
-    """Encode segments (raw text: files, lines or paragraphs) into a split under a context policy."""
+    `ends`: that of the segments before, where these go on.
+    """
     held = segments if isinstance(segments, Segments) else Segments.of(segments)
-    tokens = tokens_of(normalized(held, named_normalizer(vocab.normalizer)), vocab.cutter)
+    tokens = tokens_of(normalized(held, named_normalizer(vocab.normalizer)), vocab.cutter, ends)
     return _encoded(name, held, tokens, vocab, documents)
 
 
@@ -381,6 +377,7 @@ def _encoded(name: str, segments: Segments, tokens: Tokens, vocab: Vocab, docume
         bytes_D=bytes_D,
         oov_M=encoded.oov_M,
         spelling_nats_M=encoded.spelling_nats_M,
+        ends_nats_D=tokens.ends_nats_S.sum(keepdims=True) if documents == "running" else tokens.ends_nats_S,
         lossless=tokens.lossless,
     )
 

@@ -57,9 +57,9 @@ def document_tallies(model: LanguageModel[Any], split: Split, nats_N: Nats) -> l
     bounds = itertools.pairwise(split.starts_D1.tolist())
     is_odd_N = np.isposinf(nats_N)
     is_odd_N[split.oov_M] = True
-    # what is unknown or impossible is counted for itself; documents without either, the most of them, have one sum
+    # what is unknown, impossible or dropped is counted for itself; documents without any, the most, have one sum
     n_odd_N1 = np.concatenate(([0], np.cumsum(is_odd_N)))
-    is_plain_D = np.diff(n_odd_N1[split.starts_D1]) == 0
+    is_plain_D = (np.diff(n_odd_N1[split.starts_D1]) == 0) & (split.ends_nats_D == 0)
     sizes_D = zip(is_plain_D.tolist(), split.chars_D.tolist(), split.bytes_D.tolist(), strict=True)
     return [
         _plain_tally(model, split, float(nats_N[start:end].sum()), end - start, n_chars, n_bytes)
@@ -206,7 +206,7 @@ def _tally_between(model: LanguageModel[Any], split: Split, nats_N: Nats, start:
     is_oov = np.zeros(end - start, np.bool_)
     is_oov[split.oov_M[oov] - start] = True
     is_zero = np.isposinf(nats)
-    spelling_nats = float(split.spelling_nats_M[oov].sum())
+    spelling_nats = float(split.spelling_nats_M[oov].sum() + split.ends_nats_D[first:last].sum())
     # a vocabulary that was read from an ARPA file cannot spell what it does not know
     is_whole = is_whole and math.isfinite(spelling_nats)
     return Tally(

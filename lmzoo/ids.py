@@ -41,5 +41,6 @@ def split_from_ids(documents: Iterable[npt.NDArray[np.integer[Any]]], vocab: Voc
         bytes_D=none_D,
         oov_M=np.zeros(0, np.int64),
         spelling_nats_M=np.zeros(0),
+        ends_nats_D=np.zeros(len(held)),
         lossless=False,
     )

@@ -210,3 +210,17 @@ def share_of_lines(train: Segments, test: Segments) -> float:
     lines = [line for line in map(str.strip, test.lines()) if line]
     seen = set(lines).intersection(map(str.strip, train.lines()))
     return sum(line in seen for line in lines) / len(lines) if lines else 0.0
+
+
+def nothing_left(part: str, name: str, n_read: int, n_left: int, normalize: str) -> str:
+    """Why a part of a text has no tokens, and the cure."""
+    if not n_read:
+        cure = "it is empty"
+    elif 2 * n_left < n_read:
+        cure = f"{normalize} leaves {n_left} of {n_read} characters"
+    else:
+        cure = (
+            "give more text, or try --documents line (documents='line'), or parts of your own (--train, --valid, "
+            "--test); lmzoo train takes all of a text for training with --all"
+        )
+    return f"the {part} part of {name} has 0 tokens, at least 1 is needed; {cure}"

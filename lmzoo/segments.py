@@ -12,9 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 _LF = 10
-# white space that tokens may drop at the ends of a segment
-BLANKS = b" \t\n"
-_BLANKS = np.frombuffer(BLANKS, np.uint8)
 # values asked about together
 _BLOCK_VALUES = 1 << 16
 _LINE_END = re.compile(b"\n")
@@ -131,26 +128,6 @@ class Segments(Sequence[str]):
             return True
         return _BLANK_AFTER_FIRST.search(self.data, self.start, self.end) is not None
 
-    def have_like_ends(self) -> bool:
-        """Whether all segments begin with the same white space and end with the same; those without more are alike too.
-
-        What every segment begins and ends with is known beforehand, so that who drops it loses nothing.
-        """
-        starts_S, last_S = self.bounds_S1[:-1], self.bounds_S1[1:] - 2
-        data = np.frombuffer(self.data, np.uint8)
-        is_empty_S = last_S < starts_S
-        at_ends = [data[places_S[~is_empty_S]] for places_S in (starts_S, last_S)]
-        if len(self) == 1 or not any(np.isin(values, _BLANKS).any() for values in at_ends):
-            return True
-        # of the others, and of those of white space alone
-        found: tuple[set[tuple[bytes, ...]], set[tuple[bytes, ...]]] = (set(), set())
-        for piece in self._pieces():
-            ends = ends_of(piece)
-            found[ends is None].add((piece,) if ends is None else ends)
-            if max(map(len, found)) > 1:
-                return False
-        return True
-
     def where(self, keep_S: npt.NDArray[np.bool_]) -> Segments:
         """The segments that are kept; all of them: these themselves."""
         if keep_S.all():
@@ -169,12 +146,6 @@ class Segments(Sequence[str]):
     def _blocks_of_lines(self) -> Iterator[list[str]]:
         for start, end in blocks(self.data, self.start, self.end, _LINE_END):
             yield _decoded(self.data[start : end - 1]).split("\n")
-
-
-def ends_of(piece: bytes) -> tuple[bytes, bytes] | None:
-    """The white space that a text in UTF-8 begins and ends with; None where there is nothing else in it."""
-    n_before = len(piece) - len(piece.lstrip(BLANKS))
-    return (piece[:n_before], piece[len(piece.rstrip(BLANKS)) :]) if n_before < len(piece) else None
 
 
 def places_where(

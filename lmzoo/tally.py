@@ -22,7 +22,8 @@ class Tally:
         n_oov, oov_nll_nats: the out-of-vocabulary tokens, and their part of `nll_nats`.
         n_zero, n_oov_zero: tokens of probability zero, and how many of them are out of vocabulary.
         finite_nll_nats: nats of the tokens that were possible and in the vocabulary.
-        spelling_nats: what it costs to spell the OOV tokens; added for the measures per character and byte.
+        spelling_nats: what it costs to spell the OOV tokens, and to tell the white space at the ends of documents that
+            tokens drop; added for the measures per character and byte.
         unit: vocabulary fingerprint; tallies of different units do not add.
         chars_known, bytes_known: whether the tokens give back the text, so that nats may be divided by its size.
         ends_known: whether the model predicts the line ends of the text; by what nobody pays for nothing is divided.

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lmzoo import compiled
+from lmzoo.ends import Ends
 from lmzoo.normalizers import Normalizer
 from lmzoo.segments import Segments, blocks
 from lmzoo.tokenizers import Tokenizer, pieces_of
@@ -36,13 +37,14 @@ _SAVED_NS_PER_BYTE = 12
 class Tokens:
     """The tokens of segments: `numbers_T` is 0 where a segment ends, k where `different[k - 1]` stands.
 
-    `chars_S` are the characters of each segment, its end not included.  `lossless`: the tokens give back every segment,
-    but for white space at its ends where that is the same for all.
+    `chars_S` are the characters of each segment, its end not included.  `lossless`: the tokens give back every segment
+    but for white space at its ends, and `ends_nats_S` are what it costs to tell that.
     """
 
     numbers_T: npt.NDArray[np.integer]
     different: list[str]
     chars_S: npt.NDArray[np.int64]
+    ends_nats_S: npt.NDArray[np.float64]
     lossless: bool
 
     @property
@@ -59,15 +61,17 @@ class Tokens:
         return counts_K1[1:]
 
 
-def tokens_of(segments: Segments, tokenizer: Tokenizer) -> Tokens:
-    """The tokens of normalised segments."""
+def tokens_of(segments: Segments, tokenizer: Tokenizer, ends: Ends | None = None) -> Tokens:
+    """The tokens of normalised segments; `ends`: that of the segments before, where these go on."""
+    drops_ends = not tokenizer.is_lossless
+    ends_nats_S = (ends or Ends()).nats_of(segments) if drops_ends else np.zeros(len(segments))
     if tokenizer.name == "word":
-        lossless = _are_single_spaced(segments) and segments.have_like_ends()
-        return Tokens(*_number_words(segments), segments.chars_S, lossless)
+        return Tokens(*_number_words(segments), segments.chars_S, ends_nats_S, _are_single_spaced(segments))
     if tokenizer.is_single:
         number = _number_bytes if tokenizer.name == "byte" else _number_chars
-        return Tokens(*number(segments), segments.chars_S, lossless=True)
-    return _number_any(segments, tokenizer)
+        return Tokens(*number(segments), segments.chars_S, ends_nats_S, lossless=True)
+    numbers_T, different, lossless = _number_any(segments, tokenizer)
+    return Tokens(numbers_T, different, segments.chars_S, ends_nats_S, lossless)
 
 
 def normalized(segments: Segments, normalizer: Normalizer) -> Segments:
@@ -99,11 +103,11 @@ def _blocks_of(array: npt.NDArray[Any], n: int = _BLOCK) -> Iterable[npt.NDArray
     return (array[i : i + n] for i in range(0, len(array), n))
 
 
-def _number_any(segments: Segments, tokenizer: Tokenizer) -> Tokens:
-    """Tokens of a tokenizer that is known by what it does alone, some texts at a time."""
+def _number_any(segments: Segments, tokenizer: Tokenizer) -> tuple[npt.NDArray[np.int32], list[str], bool]:
+    """Tokens of a tokenizer that is known by what it does alone, some texts at a time; whether they lose nothing."""
     numbers: defaultdict[str, int] = defaultdict(itertools.count(1).__next__)
     numbers_T = array("i")
-    lossless = tokenizer.is_lossless or segments.have_like_ends()
+    lossless = True
     for batch in _batches(_pieces(segments, tokenizer)):
         texts = [text for text, _ in batch]
         split = tokenizer.split_many(texts) if tokenizer.split_many else map(tokenizer.split, texts)
@@ -112,7 +116,7 @@ def _number_any(segments: Segments, tokenizer: Tokenizer) -> Tokens:
             if is_end:
                 numbers_T.append(0)
             lossless = lossless and tokenizer.gives_back(text, tokens)
-    return Tokens(np.frombuffer(numbers_T, np.int32), list(numbers), segments.chars_S, lossless)
+    return np.frombuffer(numbers_T, np.int32), list(numbers), lossless
 
 
 def _pieces(segments: Segments, tokenizer: Tokenizer) -> Iterator[tuple[str, bool]]:

@@ -43,6 +43,7 @@ LMZOO_ORDER = (
     "normalizers",
     "tokenizers",
     "segments",
+    "ends",
     "tokens",
     "spelling",
     "parts",

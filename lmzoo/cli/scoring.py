@@ -19,6 +19,7 @@ from lmzoo.inputs import require_read_once
 if TYPE_CHECKING:
     from lmzoo.corpus import Split
     from lmzoo.decoding import Decoding, Invalid
+    from lmzoo.ends import Ends
     from lmzoo.evaluation import Nats
     from lmzoo.inputs import File
     from lmzoo.interface import LanguageModel
@@ -143,11 +144,11 @@ class _Scoring:
     def __init__(
         self, model: LanguageModel[Any], documents: str | None, *, per_token: bool, with_text: bool, json_lines: bool
     ) -> None:
+        from lmzoo.ends import Ends
         from lmzoo.tally import Tally
 
         self.total, self.n_documents = Tally(), 0
-        # the white space that the first document begins and ends with
-        self._ends: tuple[bytes, bytes] | None = None
+        self._ends = Ends()
         self._model, self._policy, self._per_token = model, policy_for(model, documents), per_token
         self._figures = _TOKEN_COLUMNS if per_token else _DOCUMENT_COLUMNS
         self._columns = (*self._figures, *_LAST_COLUMNS, *(("text",) if with_text else ()))
@@ -159,7 +160,7 @@ class _Scoring:
         if isinstance(file, LmzooError):
             raise file
         n_before = 0
-        for split, lines in _splits(self._model, name, text_blocks(file, decoding), self._policy):
+        for split, lines in _splits(self._model, name, text_blocks(file, decoding), self._policy, self._ends):
             for tally in self._score(split, lines, n_before):
                 self.total, self.n_documents = self.total + tally, self.n_documents + 1
             n_before += len(split)
@@ -188,7 +189,7 @@ class _Scoring:
         nats_N = _nats_alone(self._model, split)
         oov = set(split.oov_M.tolist()) if self._per_token else set()
         tallies = document_tallies(self._model, split, nats_N)
-        for d, tally in enumerate(self._judged(tallies, split)):
+        for d, tally in enumerate(tallies if split.lossless else _known_one_by_one(tallies, split)):
             if self._per_token:
                 self._write_tokens(split, d, n_before + d + 1, lines[d], nats_N, oov)
             else:
@@ -197,25 +198,6 @@ class _Scoring:
                 last = (reason, lines[d], text) if self._with_text else (reason, lines[d])
                 self._rows.write(split.name, n_before + d + 1, *_figures(tally), *last)
             yield tally
-
-    def _judged(self, tallies: Sequence[Tally], split: Split) -> Iterator[Tally]:
-        """Tallies of documents, each judged by itself and not by its batch: whether its tokens give it back.
-
-        White space at its ends is known beforehand where it is that of the first document.
-        """
-        from lmzoo.normalizers import named_normalizer
-        from lmzoo.segments import ends_of
-
-        normalizer, tokenizer = named_normalizer(split.vocab.normalizer), split.vocab.cutter
-        if tokenizer.is_lossless:
-            yield from tallies
-            return
-        for tally, document in zip(tallies, split, strict=True):
-            text = normalizer.apply(document.text)
-            ends = ends_of(text.encode("utf-8", "surrogatepass"))
-            self._ends = self._ends or ends
-            is_known = tally.n_chars > 0 and ends in (None, self._ends) and tokenizer.loses_nothing(text)
-            yield dataclasses.replace(tally, chars_known=is_known, bytes_known=is_known and normalizer.lossless)
 
     def _write_tokens(self, split: Split, d: int, number: int, line: int, nats_N: Nats, oov: set[int]) -> None:
         from lmzoo.interface import matched_orders
@@ -239,7 +221,7 @@ def policy_for(model: LanguageModel[Any], documents: str | None = None) -> Polic
 
 
 def _splits(
-    model: LanguageModel[Any], name: str, blocks: Iterator[str], policy: Policy
+    model: LanguageModel[Any], name: str, blocks: Iterator[str], policy: Policy, ends: Ends
 ) -> Iterator[tuple[Split, list[int]]]:
     """A text encoded for a model, batch by batch, and on which line each document starts.
 
@@ -250,7 +232,7 @@ def _splits(
 
     n_tokens = n_blank = n_emptied = 0
     for batch in documents_of(blocks, policy, named_normalizer(model.vocab.normalizer)):
-        split = encode_split(name, batch.segments, model.vocab, policy)
+        split = encode_split(name, batch.segments, model.vocab, policy, ends=ends)
         n_tokens, n_blank, n_emptied = n_tokens + split.n_tokens, n_blank + batch.n_blank, n_emptied + batch.n_emptied
         if split.n_tokens:
             yield split, batch.lines
@@ -274,6 +256,17 @@ def _nats_alone(model: LanguageModel[Any], split: Split) -> Nats:
 
     is_exact_in_batches = hasattr(model, "sequence_logprobs")
     return token_nats(model, split, batch_size=None if is_exact_in_batches else 1)
+
+
+def _known_one_by_one(tallies: Sequence[Tally], split: Split) -> Iterator[Tally]:
+    """Tallies of documents some of which the tokens do not give back: each is judged by itself, not by its batch."""
+    from lmzoo.normalizers import named_normalizer
+
+    normalizer, tokenizer = named_normalizer(split.vocab.normalizer), split.vocab.cutter
+    for tally, document in zip(tallies, split, strict=True):
+        text = normalizer.apply(document.text)
+        is_known = tally.n_chars > 0 and tokenizer.loses_nothing(text)
+        yield dataclasses.replace(tally, chars_known=is_known, bytes_known=is_known and normalizer.lossless)
 
 
 def read_split(

@@ -19,7 +19,7 @@ def provenance_sheets(run: Run) -> list[Sheet]:
     """What was asked, the run and its machines, and a table for each text."""
     info = run.info
     rows = [
-        ("command", info.command),
+        ("command, absolute paths cut to names", info.command),
         ("run", f"{info.run_id}, started {info.started_utc}"),
         ("rules of measuring", f"version {info.rules_version} (records: schema {info.schema_version})"),
         ("configurations measured on each test text", "; ".join(configurations(run)) or wording.NOT_AVAILABLE),

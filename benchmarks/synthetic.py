@@ -100,6 +100,7 @@ def split_of(encoded: EncodedText) -> Split:
         bytes_D=np.zeros(n_documents, np.int64),
         oov_M=np.zeros(0, np.int64),
         spelling_nats_M=np.zeros(0),
+        ends_nats_D=np.zeros(n_documents),
         lossless=False,
     )
 

@@ -98,7 +98,7 @@ class TestOneTextByManyNames:
             (["nowhere"], "no file 'nowhere'; for a corpus by name write --corpus nowhere"),
             ([""], "name of a text is empty"),
             (["empty"], "no file in the folder empty"),
-            (["-"], "of stdin has 0 tokens, at least 1 is needed; give more text"),
+            (["-"], "of stdin has 0 tokens, at least 1 is needed; it is empty"),
             (["-", "--all"], "the source has 0 tokens"),
             (["-", "--all", "--tokens", "bpe:300"], "it is read twice; give files"),
             (["texts", "--encoding", "utf9"], "no encoding 'utf9'"),

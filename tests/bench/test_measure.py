@@ -97,6 +97,25 @@ def test_a_uniform_model_has_as_many_choices_as_symbols(corpus: CorpusSpec, fake
     assert record.measured.valid.n_tokens == record.corpus.n_valid_tokens
 
 
+def test_white_space_that_words_drop_is_charged_in_bits_and_in_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "indented.txt"
+    lines = [" " * (n * n % 7) + "the cat sat" for n in range(400)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    record = run(CorpusSpec(name=str(path), tokens="word", documents="line", normalize="none"), "unigram")
+    assert (record.status, record.reason) == ("ok", None)
+    assert record.measured is not None
+    test = record.measured.test
+    bits, nats = test.bits_per_byte.value, test.nll_nats.value
+    assert bits is not None
+    assert nats is not None
+    assert test.n_oov == 0
+    charged = sum(record.measured.block_spelling_nats)
+    assert charged > 10
+    assert bits * test.n_bytes * math.log(2) == pytest.approx(nats + charged)
+    # what is written is read again
+    assert TrialRecord.model_validate_json(record.model_dump_json()) == record
+
+
 def test_a_counting_trial_has_every_figure(corpus: CorpusSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     # as in a process of its own: here another test may have loaded numba, which makes it pay for less
     monkeypatch.setenv("LMZOO_COMPILED", "0")

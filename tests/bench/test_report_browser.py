@@ -105,7 +105,9 @@ def odd_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 records.append(with_profile(record, passage=passage([*HOSTILE, "\t", "", "א", "漢"])))
             else:
                 records.append(failed(spec, "failed", f"{name}\n{name}"))
-        records += [ok(trial(f"kn{n}", corpus=corpus), 30.0 + n, corpus=corpus) for n in range(2, 14)]
+        for n in range(2, 14):
+            spec = trial(f"kn{n}", corpus=corpus, trial_id=f"{corpus.name[:3]}-kn{n}")
+            records.append(ok(spec, 30.0 + n, corpus=corpus))
     return built(tmp_path_factory.mktemp("odd"), records)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def require_checkpoint(
     from lmzoo.spec import parse_spec
 
     if checkpoint is not None:
-        if Path(checkpoint).resolve() == Path(output).resolve():
+        if os.path.realpath(checkpoint) == os.path.realpath(output):
             raise click.UsageError(f"model and checkpoint are two files, got {output} for both")
         require_output(checkpoint, inputs, is_written=not (resume and Path(checkpoint).is_file()))
     path = None if checkpoint is None else Path(checkpoint)

@@ -130,6 +130,14 @@ def test_what_does_not_go_together_is_refused_before_any_work(typed, tmp_path, a
     assert os.listdir(tmp_path) == ["text"]  # noqa: PTH208
 
 
+def test_links_that_lead_round_in_a_circle_are_one_line(typed, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for arguments in (("-o", "x.lm", "--checkpoint", "loop"), ("-o", "loop")):
+        status, err = typed(*TRAIN, *arguments)
+        assert status == 2
+        assert err == "error: cannot write loop: Too many levels of symbolic links\n"
+
+
 def test_another_training_and_a_file_that_is_there_are_refused(typed, tmp_path):
     assert typed(*LASTING)[0] == 0
     before = (tmp_path / "x.ckpt").read_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,11 +66,13 @@ def read_run(folder: Path) -> Run:
             other_rules.append(record)
         else:
             records.append(record)
+    aside = _set_aside(folder / TRIALS)
+    texts = _about_texts([*records, *other_rules, *aside]) if info.no_text else ()
     if info.no_text:
         records = list(map(_without_text, records))
     kept, doubles = _without_doubles(records)
-    warnings = (*_about_other_rules(info, other_rules), *map(_about_double, doubles))
-    earlier = (*other_rules, *doubles, *_set_aside(folder / TRIALS))
+    warnings = (*_about_other_rules(info, other_rules), *map(_about_double, doubles), *texts)
+    earlier = (*other_rules, *doubles, *aside)
     return Run(info=info, records=kept, missing=tuple(missing), warnings=warnings, earlier=earlier)
 
 
@@ -98,6 +100,17 @@ def _without_text(record: TrialRecord) -> TrialRecord:
         return record
     profile = record.measured.profile.without_text()
     return record.model_copy(update={"measured": record.measured.model_copy(update={"profile": profile})})
+
+
+def _about_texts(records: Sequence[TrialRecord]) -> tuple[str, ...]:
+    """That files of a run without text hold some all the same, from an earlier one in the same folder."""
+    n = sum(record != _without_text(record) for record in records)
+    if not n:
+        return ()
+    return (
+        f"{n} of the records in {TRIALS}/ hold text, from an earlier run in this folder that was made with it: before "
+        "the folder is given away, make the run anew with --force",
+    )
 
 
 def _set_aside(folder: Path) -> list[TrialRecord]:

@@ -30,14 +30,16 @@ class Ends:
 
     def __init__(self) -> None:
         self._seen: tuple[Counter[tuple[bytes, ...]], Counter[tuple[bytes, ...]]] = (Counter(), Counter())
+        # summed anew for each document they would take as long as there are different ends
+        self._n_seen = [0, 0]
 
     def nats_of(self, segments: Segments) -> npt.NDArray[np.float64]:
         """Nats of each segment's ends, in their order."""
         nats_S = np.zeros(len(segments))
         if self._are_bare(segments):
             n_empty = int((segments.bytes_S == 0).sum())
-            self._seen[False][_NO_ENDS] += len(segments) - n_empty
-            self._seen[True][_NO_TEXT] += n_empty
+            self._note(False, _NO_ENDS, len(segments) - n_empty)
+            self._note(True, _NO_TEXT, n_empty)
             return nats_S
         bounds = segments.bounds_S1.tolist()
         for s, (start, end) in enumerate(itertools.pairwise(bounds)):
@@ -52,10 +54,14 @@ class Ends:
         places = (segments.bounds_S1[:-1][has_text_S], segments.bounds_S1[1:][has_text_S] - 2)
         return not any(np.isin(data[places_S], _BLANKS).any() for places_S in places)
 
+    def _note(self, has_no_text: bool, ends: tuple[bytes, ...], n: int) -> None:
+        self._seen[has_no_text][ends] += n
+        self._n_seen[has_no_text] += n
+
     def _nats(self, *ends: bytes) -> float:
-        counts = self._seen[len(ends) == 1]
-        n, n_same = counts.total(), counts[ends]
-        counts[ends] += 1
+        has_no_text = len(ends) == 1
+        n, n_same = self._n_seen[has_no_text], self._seen[has_no_text][ends]
+        self._note(has_no_text, ends, 1)
         if n == n_same:
             return 0.0
         return math.log((n + 1) / n_same) if n_same else math.log(n + 1) + _NATS_A_SIGN * (sum(map(len, ends)) + 2)

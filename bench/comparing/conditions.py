@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bench.comparing.naming import few_of, shortened
 from bench.records import Environment
 from bench.report import notices
-from bench.report.provenance import corpora_of
+from bench.report.provenance import corpora_of, uncommitted
 from bench.report.reading import Run
 
 
@@ -33,7 +33,7 @@ def commit_of(machine: Environment) -> str | None:
     """The commit of the code that ran there, shortened; None where it is not known."""
     if machine.git_commit is None:
         return None
-    return f"{shortened(machine.git_commit)}{' with uncommitted changes' if machine.git_dirty else ''}"
+    return f"{shortened(machine.git_commit)}{uncommitted(machine)}"
 
 
 def _notices(run: Run) -> tuple[str, ...]:

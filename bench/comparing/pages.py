@@ -241,7 +241,7 @@ def _cell(history: History, point: Point | None) -> str:
     if point is None:
         return "-"
     if point.value is None:
-        return point.row.status.replace("_", " ") if point.row.status != "ok" else wording.NOT_AVAILABLE
+        return point.row.status_in_words if point.row.status != "ok" else wording.NOT_AVAILABLE
     show = history.metric.show
     span = f" ({show(point.span[0])} to {show(point.span[1])})" if point.span else ""
     return f"{show(point.value)}{span}{' †' if point.breaks else ''}"
@@ -253,7 +253,7 @@ def _reasons(lines: Sequence[Line]) -> list[str]:
     for line in lines:
         for number, point in enumerate(line.points, start=1):
             if point and point.value is None:
-                status = "" if point.row.status == "ok" else f"{point.row.status.replace('_', ' ')}, "
+                status = "" if point.row.status == "ok" else f"{point.row.status_in_words}, "
                 where = f"{wording.isolated(line.row.model)} in run {number}"
                 found.setdefault(f"{status}{point.reason}", []).append(where)
     return [f"{wording.listed(where)}: {wording.isolated(reason)}" for reason, where in found.items()]

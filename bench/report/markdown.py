@@ -14,6 +14,7 @@ from bench.report.sheets import Sheet
 _MARKUP = re.compile(r"[\\`*\[\]<|$]|(?<!\w)_|_(?!\w)|~(?=.)|(?<=.)~|&(?=#?\w+;)")
 # what is markup at the start of a line only
 _LINE_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+=#>]))")
+# isolates of names are the report's own: FSI opens them, PDI closes them
 _TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI")
 _RULES = {"l": ":---", "n": ":---", "r": "---:", "s": ":---:"}
 
@@ -33,7 +34,6 @@ def escaped(text: str) -> str:
 
 
 def _is_obeyed(sign: str) -> bool:
-    # isolates of names are the report's own
     return unicodedata.category(sign) in ("Cc", "Cs") or unicodedata.bidirectional(sign) in _TURNING
 
 

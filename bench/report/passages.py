@@ -25,7 +25,6 @@ IMPOSSIBLE = "never"
 MOST_SHOWN = 12
 _MOST_IN_ALL, _FEWEST, _MOST_TEXTS = 48, 3, 16
 _SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥"}
-_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 _MARKS_OF_DIRECTION = "\u200e\u200f\u061c"
 _CONTEXT = 18
 
@@ -194,6 +193,6 @@ def _legend() -> list[tuple[str, str]]:
 
 
 def _is_plain(sign: str) -> bool:
-    if sign in _MARKS_OF_DIRECTION or unicodedata.bidirectional(sign) in _TURNING:
+    if sign in _MARKS_OF_DIRECTION or unicodedata.bidirectional(sign) in wording.DIRECTING:
         return False
     return unicodedata.category(sign) not in ("Cc", "Cs", "Zl", "Zp")

@@ -93,7 +93,7 @@ def _machine(environment: Environment) -> list[tuple[str, str]]:
     memory = wording.size(environment.memory_total_bytes)
     commit = environment.git_commit or wording.NOT_AVAILABLE
     rows = [
-        ("code", f"git {commit}{' with uncommitted changes' if environment.git_dirty else ''}"),
+        ("code", f"git {commit}{uncommitted(environment)}"),
         ("machine", f"{environment.cpu_model}, {environment.n_cpus_usable} cores usable, {memory} memory"),
         ("system", f"{environment.platform}, Python {environment.python}"),
         ("libraries", ", ".join(f"{name} {version}" for name, version in sorted(environment.versions.items()))),
@@ -102,6 +102,11 @@ def _machine(environment: Environment) -> list[tuple[str, str]]:
         parts = [("driver", environment.driver), ("CUDA", environment.cuda), ("cuDNN", environment.cudnn)]
         rows.append(("GPU", ", ".join([environment.gpu, *[f"{name} {value}" for name, value in parts if value]])))
     return rows
+
+
+def uncommitted(environment: Environment) -> str:
+    """What stands behind the commit of code that differs from it."""
+    return " with uncommitted changes" if environment.git_dirty else ""
 
 
 def _reused(info: RunInfo) -> str:

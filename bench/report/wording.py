@@ -16,7 +16,7 @@ _TURNING = ("R", "AL", "AN", "RLE", "RLO", "LRE", "LRO")
 # what opens and closes an isolate: inside a name it would close that of the name, or leave it open
 _ISOLATING = ("LRI", "RLI", "FSI", "PDI")
 # all signs that say nothing but how others run
-_DIRECTING = (*_ISOLATING, "RLE", "RLO", "LRE", "LRO", "PDF")
+DIRECTING = (*_ISOLATING, "RLE", "RLO", "LRE", "LRO", "PDF")
 # a name as `isolated` writes it
 _ISOLATED = re.compile("\u2068([^\u2066-\u2069]*)\u2069")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -116,7 +116,7 @@ def _without_orders(text: str) -> str:
 
 
 def _is_order(sign: str) -> bool:
-    return unicodedata.category(sign) in ("Cc", "Cs") or unicodedata.bidirectional(sign) in _DIRECTING
+    return unicodedata.category(sign) in ("Cc", "Cs") or unicodedata.bidirectional(sign) in DIRECTING
 
 
 def named(names: Sequence[str]) -> str:

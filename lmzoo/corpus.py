@@ -316,7 +316,7 @@ def corpus_from_texts(
     cut = cut_parts(texts, policy, normalizer, uncut_if_short=uncut_if_short, with_test=with_test)
     parts = cut.parts
     tokenizer = tokenizer_for(tokens, lambda: normalized(parts["train"], normalizer))
-    tokens_of_part = {p: tokens_of(normalized(s, normalizer), tokenizer) for p, s in parts.items()}
+    tokens_of_part = {p: tokens_of(normalized(s, normalizer), tokenizer, Ends()) for p, s in parts.items()}
     vocab = vocab_of(
         tokens_of_part["train"],
         normalizer=normalize,
@@ -356,7 +356,7 @@ def encode_split(
     `ends`: that of the segments before, where these go on.
     """
     held = segments if isinstance(segments, Segments) else Segments.of(segments)
-    tokens = tokens_of(normalized(held, named_normalizer(vocab.normalizer)), vocab.cutter, ends)
+    tokens = tokens_of(normalized(held, named_normalizer(vocab.normalizer)), vocab.cutter, ends or Ends())
     return _encoded(name, held, tokens, vocab, documents)
 
 

@@ -62,9 +62,8 @@ class Tokens:
 
 
 def tokens_of(segments: Segments, tokenizer: Tokenizer, ends: Ends | None = None) -> Tokens:
-    """The tokens of normalised segments; `ends`: that of the segments before, where these go on."""
-    drops_ends = not tokenizer.is_lossless
-    ends_nats_S = (ends or Ends()).nats_of(segments) if drops_ends else np.zeros(len(segments))
+    """The tokens of normalised segments; `ends` codes the white space that they drop there, where that is asked for."""
+    ends_nats_S = np.zeros(len(segments)) if ends is None or tokenizer.is_lossless else ends.nats_of(segments)
     if tokenizer.name == "word":
         return Tokens(*_number_words(segments), segments.chars_S, ends_nats_S, _are_single_spaced(segments))
     if tokenizer.is_single:
